@@ -27,7 +27,7 @@ from cpuwheels.wheel.deflate_cache import Streams, latest_entry, name_compressor
 from cpuwheels.wheel.dist_info import content_digest, dist_info_of, hex_digest, render_record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from cpuwheels.core.store import Store
 
@@ -67,9 +67,12 @@ def audited_binaries(wheel: Path, policy: AuditPolicy, *, store: Store, work: Pa
     def make(folder: Path) -> None:
         alone = work / _name_alone(wheel)
         _write_alone(alone, distribution, taken)
-        audited = _audit(alone, work / "audited", policy, log, store if policy.library_folders else None)
-        with Streams(before) as streams:
-            canonicalize(audited.path, folder / audited.path.name, epoch=0, streams=streams)
+
+        def pack(audited: Path) -> None:
+            with Streams(before) as streams:
+                canonicalize(audited, folder / audited.name, epoch=0, streams=streams)
+
+        audited = _audit(alone, work / "audited", policy, log, store if policy.library_folders else None, pack)
         name_compressor(folder)
         named = replace(audited, path=Path(audited.path.name))  # where it was made differs from machine to machine
         (folder / _FACTS).write_bytes(_AUDITED.dump_json(named, indent=1))
@@ -144,15 +147,20 @@ def _binaries(wheel: Path) -> dict[str, tuple[bytes, int]]:
         }
 
 
-def _audit(wheel: Path, out: Path, policy: AuditPolicy, log: Path, store: Store | None) -> Audited:
+def _audit(
+    wheel: Path, out: Path, policy: AuditPolicy, log: Path, store: Store | None, pack: Callable[[Path], None]
+) -> Audited:
+    """Return the result of an audit, and pack its wheel."""
     # Only here: what reads machine code takes longer to import than a build that has nothing to do needs for the rest.
     if policy.system == "Darwin":
         from cpuwheels.audit.macos import audit_macos_wheel  # noqa: PLC0415
 
-        return audit_macos_wheel(wheel, out, policy, log, store)
+        audited = audit_macos_wheel(wheel, out, policy, log, store)
+        pack(audited.path)
+        return audited
     from cpuwheels.audit.linux import audit_wheel  # noqa: PLC0415
 
-    return audit_wheel(wheel, out, policy, log, store)
+    return audit_wheel(wheel, out, policy, log, store, meanwhile=pack)
 
 
 def _write_alone(wheel: Path, distribution: str, files: Mapping[str, tuple[bytes, int]]) -> None:

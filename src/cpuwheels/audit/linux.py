@@ -11,6 +11,7 @@ import io
 import shutil
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from cpuwheels.audit.policy import Audited, Bundled
 from cpuwheels.audit.symbol_providers import Torch, check_providers
 from cpuwheels.config.platform_policy import Policy, load_policy
 from cpuwheels.core.capture import capture
+from cpuwheels.core.concurrency import run_parallel
 from cpuwheels.core.elf import MACHINES, ElfFacts, is_elf, read_elf
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import AuditError, CommandError
@@ -29,10 +31,12 @@ from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.models import parse_as
 from cpuwheels.core.process import run
 from cpuwheels.core.text import first_names
+from cpuwheels.kernels.memory.limits import usable_cpus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from cpuwheels.audit.instructions import Judged
     from cpuwheels.audit.policy import AuditPolicy
     from cpuwheels.core.store import Store
 
@@ -40,7 +44,15 @@ _SHOWN_SYMBOLS = 3
 _SHOW_SECONDS = 600
 
 
-def audit_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path, store: Store | None = None) -> Audited:
+def audit_wheel(
+    wheel: Path,
+    out: Path,
+    terms: AuditPolicy,
+    log: Path,
+    store: Store | None = None,
+    *,
+    meanwhile: Callable[[Path], object] = lambda _: None,
+) -> Audited:
     """Bundle outside libraries and give the wheel the platform tag that its symbols allow.
 
     Args:
@@ -49,6 +61,7 @@ def audit_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path, store: St
         terms: What it is checked against.
         log: Log file of the step.
         store: Keeps which instructions each file holds; nothing is kept if it is not given.
+        meanwhile: Called with the audited wheel while what is in it is still being checked.
 
     Raises:
         AuditError: A file is for another machine or needs newer symbols than the floor allows, or symbols that
@@ -66,39 +79,49 @@ def audit_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path, store: St
     repaired = dict(elf_files(path))
     check_machine(repaired, terms.machine, where=path, log=log)
     check_floor(repaired, policy, where=path, log=log)
-    torch = Torch(terms.torch_libraries, terms.excluded)
-    check_providers(repaired, path, torch=torch, policy=policy, system=terms.library_folders, log=log)
-    platforms = tuple(sorted({tag.platform for tag in parse_wheel_filename(path.name)[3]}, key=_age))
-    found = shown_policy(path, library_folders=terms.library_folders, log=log)
-    known = load_policy(found.removesuffix(f"_{terms.machine}"), terms.machine)
-    if known.priority < policy.priority:
-        raise AuditError(
-            f"{path.name} is only good for {found}, the floor is {terms.floor}",
-            where=wheel,
-            log=log,
-            next_step="see 'auditwheel show' in the log for what it needs",
-        )
-    judged = (
-        judge_contents(
-            _contents(path, repaired),
-            Path.write_bytes,
-            terms.limits,
-            terms.binutils,
-            folder=out.with_name(f"{out.name}-files"),
-            where=path,
-            log=log,
-            store=store,
-        )
-        if terms.binutils
-        else ()
-    )
+    judged: list[Judged] = []
+    shown: list[str] = []
+
+    def judge() -> None:
+        if terms.binutils:
+            judged.extend(
+                judge_contents(
+                    _contents(path, repaired),
+                    Path.write_bytes,
+                    terms.limits,
+                    terms.binutils,
+                    folder=out.with_name(f"{out.name}-files"),
+                    where=path,
+                    log=log,
+                    store=store,
+                )
+            )
+
+    def show() -> None:
+        shown.append(shown_policy(path, library_folders=terms.library_folders, log=log))
+        known = load_policy(shown[0].removesuffix(f"_{terms.machine}"), terms.machine)
+        if known.priority < policy.priority:
+            raise AuditError(
+                f"{path.name} is only good for {shown[0]}, the floor is {terms.floor}",
+                where=wheel,
+                log=log,
+                next_step="see 'auditwheel show' in the log for what it needs",
+            )
+
+    def provide() -> None:
+        torch = Torch(terms.torch_libraries, terms.excluded)
+        check_providers(repaired, path, torch=torch, policy=policy, system=terms.library_folders, log=log)
+
+    # The longest first.
+    steps: list[Callable[[], object]] = [judge, partial(meanwhile, path), show, provide]
+    run_parallel(steps, usable_cpus().count)
     return Audited(
         path=path,
-        platforms=platforms,
-        policy=found,
+        platforms=tuple(sorted({tag.platform for tag in parse_wheel_filename(path.name)[3]}, key=_age)),
+        policy=shown[0],
         bundled=_bundled(facts, repaired),
         versions=highest_versions(repaired, policy),
-        instructions=judged,
+        instructions=tuple(judged),
         untried={module_of(each.file): each.untried for each in judged if each.untried},
     )
 

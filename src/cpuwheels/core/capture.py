@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shlex
 import tempfile
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
     from cpuwheels.core.supervised import Child
 
-_BLOCK = 1 << 24
+_BLOCK = 1 << 22
+_PIPE = 1 << 20
+"""Bytes that a command can write before it waits for this process, whose other threads may be busy. As much as Linux
+gives an ordinary user (pipe(7), pipe-max-size)."""
 _MOST_COMPLAINTS = 1 << 20
 _MOST_BYTES = 1 << 30
 """What an answer may have; more would be an endless one."""
@@ -103,6 +107,7 @@ def blocks(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None, 
 
     try:
         with _piped(command, dict(closed_environment() if env is None else env), stdin) as (child, stdout, stderr):
+            _enlarge(stdout)
             rest: list[bytes] = []
             size = 0
             for source, block in chunks(child, stdout, stderr, patience=patience):
@@ -152,6 +157,13 @@ def _piped(command: list[str], env: Mapping[str, str], text: bytes) -> Iterator[
         os.close(err_end)
     with awaited(child, out, err):
         yield child, out, err
+
+
+def _enlarge(pipe: int) -> None:
+    """Make a pipe larger where the system can, and the user may: it works without, more slowly."""
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
 
 
 def _text(answer: bytes) -> str:

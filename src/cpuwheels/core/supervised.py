@@ -27,7 +27,7 @@ REST_SECONDS = 1.0
 """In which what a command left in the background may end by itself."""
 
 _LIMITS = tuple(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
-_BLOCK = 1 << 16
+_BLOCK = 1 << 20
 _TICK_SECONDS = 3600.0
 
 

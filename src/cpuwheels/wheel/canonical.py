@@ -8,12 +8,14 @@ import io
 import stat
 import time
 import zipfile
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING
 
 from cpuwheels.core.errors import WheelError
 from cpuwheels.core.filesystem import replacing, storage_errors
 from cpuwheels.core.units import format_size
+from cpuwheels.kernels.memory.limits import usable_cpus
 from cpuwheels.wheel.deflate_cache import compress
 from cpuwheels.wheel.dist_info import content_digest, dist_info_of, render_record
 
@@ -142,7 +144,9 @@ def _rewrite(
     streams: Streams | None,
 ) -> None:
     rows: list[tuple[str, str, str]] = []
-    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+    entries: list[tuple[zipfile.ZipInfo, Stream | Future[Stream]]] = []
+    # libdeflate does not hold the interpreter's lock.
+    with ThreadPoolExecutor(usable_cpus().count) as pool, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(members, key=lambda name: entry_order(name, dist_info)):
             member = members[name]
             stream = streams.find(member.digest, member.size) if streams is not None and member.digest else None
@@ -158,7 +162,9 @@ def _rewrite(
                     f"{name} has {format_size(size)}; {format_size(_MOST)} are the limit of a wheel's file"
                 )
             entry = _entry(name, moment, size=size, executable=member.executable)
-            _write(archive, entry, stream or compress(content))
+            entries.append((entry, stream or pool.submit(compress, content)))
+        for entry, made in entries:
+            _write(archive, entry, made.result() if isinstance(made, Future) else made)
         record = f"{dist_info}/RECORD"
         text = render_record([*sorted(rows), (record, "", "")])
         _write(archive, _entry(record, moment, size=len(text), executable=False), compress(text))
