@@ -45,7 +45,7 @@ UNSTEERED_COST = 3.1
 TURNS = 3
 """How often both sides of a small change are built in turn, to see what the sandbox costs."""
 
-_PARITY = ((PARITY_SMOKE, "smoke", False), (PARITY_FULL, "full", False), (PARITY_EMULATED, "smoke", True))
+_PARITY = ((PARITY_SMOKE, "smoke", False), (PARITY_FULL, "full", False), (PARITY_EMULATED, "full", True))
 """Steps of parity: their level, and whether the emulated CPU is part of it."""
 
 _TURNS = (EDIT, EDIT_OPEN, PYTHON, PYTHON_OPEN)

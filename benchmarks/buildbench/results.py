@@ -27,7 +27,7 @@ SANDBOX_PAIRS = (
 """What is built with the sandbox and without it: for people, and the keys of both."""
 
 UPSTREAM = "upstream/unsteered"
-PARITY_SMOKE, PARITY_FULL, PARITY_EMULATED = "parity/smoke", "parity/full", "parity/smoke and emulated"
+PARITY_SMOKE, PARITY_FULL, PARITY_EMULATED = "parity/smoke", "parity/full", "parity/full and emulated"
 
 CAPS = "caps/"
 UNCAPPED = f"{CAPS}none"

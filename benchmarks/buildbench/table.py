@@ -183,7 +183,7 @@ def _tested(results: Results) -> str:
     named = {
         PARITY_SMOKE: "smoke level, without the emulated CPU",
         PARITY_FULL: "full level, without the emulated CPU",
-        PARITY_EMULATED: "smoke level, with it",
+        PARITY_EMULATED: "full level, with it",
     }
     rows = [
         [what, shown(results.value(key, wall), "seconds"), shown(results.value(key, cpu), "seconds")]

@@ -81,7 +81,7 @@ def whole(**changes: Measured) -> Results:
         "noop": run(2, 1.0, jobs=0, kernels=None),
         "parity/smoke": run(40, 25),
         "parity/full": run(300, 180),
-        "parity/smoke and emulated": run(130, 85),
+        "parity/full and emulated": run(130, 240),
         "caps/4G": run(1500, 852, cap=4 * GIB, peak=4 * GIB, held="memgate's watch over the process tree (no group)"),
         "caps/8G": run(1500, 776, cap=8 * GIB, peak=5 * GIB, gate_peak=6 * GIB, held="cgroup v2 /sys/fs/cgroup/x"),
     }

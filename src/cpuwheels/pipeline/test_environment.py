@@ -229,7 +229,8 @@ def _own(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work
         work=work,
         logs=context.logs,
         machine=here.model,
-        at_once=usable_cpus().count,
+        # One more than there are CPUs: much of a case is done by one thread, and ranks wait for one another.
+        at_once=usable_cpus().count + 1,
         onednn=limit,
         confine=confine_as(context, lambda _: parity(python, packages, tests, work)),
         sandbox=get_sandbox(context).mechanism.as_record(),

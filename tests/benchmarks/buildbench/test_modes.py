@@ -105,7 +105,7 @@ def test_everything_in_order_and_saved_after_each_step(trial: Trial) -> None:
         "noop ours",
         "parity smoke ours",
         "parity full ours",
-        "parity smoke, emulated ours",
+        "parity full, emulated ours",
         "cold unsandboxed",
         f"wheel ('ours.whl', {trial.setting.paths.dist / 'upstream'!r}) unsteered",
         *SMALL * TURNS,

@@ -27,7 +27,7 @@ def test_every_limit_is_within_reach() -> None:
         ("noop", run(2, 1.1), "nothing changed"),
         ("parity/smoke", run(2, 25.1), "parity, smoke level, without"),
         ("parity/full", run(2, 180.1), "parity, full"),
-        ("parity/smoke and emulated", run(2, 85.1), "parity, smoke level of the emulated"),
+        ("parity/full and emulated", run(2, 240.1), "parity, smoke level of the emulated"),
         ("open", run(1470, 770), "cold: CPU seconds, of the same without a sandbox"),
         ("edit_open", run(23, 14.4), "edited: wall, more than without a sandbox"),
         ("python_open", run(11, 3.4), "Python-only change: wall, more than without a sandbox"),

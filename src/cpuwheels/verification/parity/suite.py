@@ -16,7 +16,6 @@ from cpuwheels.core.process import how_ended, run
 from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.verification.parity.events import EventLog, library_result, unfinished
 from cpuwheels.verification.parity.findings import read_reports
-from cpuwheels.verification.parity.openmp import WAITING
 from cpuwheels.verification.parity.results import WRONG
 from cpuwheels.verification.parity.sanitizer_run import unread
 
@@ -31,8 +30,12 @@ if TYPE_CHECKING:
 MOST_CRASHES = 20
 """After so many crashes the rest of a library is not tested."""
 
-_MEMORY = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-"""Lets malloc ask Linux for huge pages: ranks are forks, and a fork takes longer the more pages there are."""
+_ENVIRONMENT = {
+    # Lets malloc ask Linux for huge pages: ranks are forks, and a fork takes longer the more pages there are.
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+    # GNU's OpenMP threads sleep at once when they wait: other libraries are tested at the same time.
+    "GOMP_SPINCOUNT": "0",
+}
 _TESTS_FAILED = 1  # pytest.ExitCode
 _UNLOADABLE = 65  # tests/parity/conftest.py
 
@@ -97,7 +100,7 @@ class Suite:
 
         reports = self.work / f"{name}-reports.txt"
         for _ in range(MOST_CRASHES):
-            env = closed_environment({**WAITING, **_MEMORY, **self.env})
+            env = closed_environment({**_ENVIRONMENT, **self.env})
             command = self._command(library, results, killed)
             if self.sanitizers:
                 env |= self.sanitizers.environment
