@@ -42,10 +42,18 @@ class OperatorSpeed(_Part):
     high: float
 
 
+class TimedWheel(_Part):
+    """A wheel whose kernels were timed."""
+
+    onednn: str
+    """Release of the oneDNN in it; empty if it does not say."""
+
+
 class KernelSpeeds(_Part):
     """What the page shows of a ``speed.json``."""
 
     project: str
+    wheel: TimedWheel
     threads: int
     rounds: int
     machine: str

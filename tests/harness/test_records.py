@@ -130,12 +130,12 @@ torch.ops.load_library = load
 
 
 @pytest.fixture
-def suite(tmp_path: Path) -> Callable[[str], tuple[int, list[dict[str, Any]]]]:
+def suite(tmp_path: Path) -> Callable[..., tuple[int, list[dict[str, Any]]]]:
     """Run the smoke level of the suite on a library that stands for one; return its status and its events."""
     (tmp_path / "stand_in.py").write_text(PLACEHOLDER)
     variables = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
 
-    def run(library: str) -> tuple[int, list[dict[str, Any]]]:
+    def run(library: str, *more: str) -> tuple[int, list[dict[str, Any]]]:
         results = tmp_path / f"{library}.jsonl"
         command = [
             sys.executable,
@@ -161,6 +161,7 @@ def suite(tmp_path: Path) -> Callable[[str], tuple[int, list[dict[str, Any]]]]:
             results,
             "--outputs",
             tmp_path / "outputs",
+            *more,
         ]
         done = subprocess.run(command, env=variables, text=True, capture_output=True, check=False)
         events = [json.loads(line) for line in results.read_text().splitlines()]
@@ -172,7 +173,7 @@ def suite(tmp_path: Path) -> Callable[[str], tuple[int, list[dict[str, Any]]]]:
 
 
 def test_the_suite_fails_a_right_case_that_another_library_has_otherwise(
-    suite: Callable[[str], tuple[int, list[dict[str, Any]]]],
+    suite: Callable[..., tuple[int, list[dict[str, Any]]]],
 ) -> None:
     status, first = suite("_C_WRONG")
     assert status == 1
@@ -183,3 +184,11 @@ def test_the_suite_fails_a_right_case_that_another_library_has_otherwise(
     assert there
     assert all("not as in _C_WRONG" in problem for event in there for problem in event["problems"])
     assert {event["case"] for event in there} <= {event["case"] for event in first if event["problems"]}
+
+
+def test_parts_have_each_case_once(suite: Callable[..., tuple[int, list[dict[str, Any]]]]) -> None:
+    whole = [event["case"] for event in suite("_C")[1]]
+    parts = [[event["case"] for event in suite(f"_C_{number}", "--part", f"{number}/3")[1]] for number in (1, 2, 3)]
+    assert sorted(case for part in parts for case in part) == sorted(whole)
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert parts[1][0] == whole[1]

@@ -24,6 +24,8 @@ def main() -> int:
     name = Path(option["--library"]).name.partition(".")[0]
     script = json.loads((here / "script.json").read_text())[name]
     cases = script["cases"]
+    number, parts = map(int, option.get("--part", "1/1").split("/"))
+    cases = cases[number - 1 :: parts]
     after = option.get("--after") or option.get("--after-drawn")
     if after:
         cases = cases[[case["case"] for case in cases].index(after) + 1 :]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -19,6 +21,8 @@ from harness.records import OtherLibraries, Recorder
 from harness.sanitizers import Reports
 from harness.selection import cases_for, families_for, uncovered
 from harness.waivers import waivers
+
+Chosen = TypeVar("Chosen")
 
 UNLOADABLE = 65
 """Exit status if the library cannot be loaded."""
@@ -40,6 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--onednn", default="", help="release of oneDNN in the library")
     group.addoption("--fixed", action="append", default=[], help="a known fault that the library does not have")
     group.addoption("--reports", type=Path, help="file that what sanitizers report is written to")
+    group.addoption("--part", default="1/1", help="which part of the cases, of how many, such as 1/2")
     group.addoption("--after", help="go on after the case of this name")
     group.addoption("--after-drawn", help="go on after the drawn cases to which the one of this name belongs")
 
@@ -100,7 +105,7 @@ def _cases(config: pytest.Config, only: set[str]) -> list[Case]:
         return []
     library = config.stash[LIBRARY]
     chosen = cases_for(library.operators, config.getoption("level"), library.takes)
-    chosen = [case for case in chosen if not only or only & set(case.operators)]
+    chosen = _part(config, [case for case in chosen if not only or only & set(case.operators)])
     after = config.getoption("after")
     return chosen[[case.name for case in chosen].index(after) + 1 :] if after else chosen
 
@@ -109,10 +114,16 @@ def _drawn(config: pytest.Config, only: set[str]) -> list[Family]:
     """Return the families whose drawn cases are left to try."""
     library = config.stash[LIBRARY]
     drawn = [family for family in families_for(library.operators, library.takes) if family.deep]
-    drawn = [family for family in drawn if not only or only & set(family.operators)]
+    drawn = _part(config, [family for family in drawn if not only or only & set(family.operators)])
     after = config.getoption("after_drawn")
     functions = [family.function.__name__ for family in drawn]
     return drawn[functions.index(after.partition("[")[0]) + 1 :] if after else drawn
+
+
+def _part(config: pytest.Config, chosen: Sequence[Chosen]) -> list[Chosen]:
+    """Return every how-manieth one; neighbours are alike, and take about as long."""
+    number, _, parts = config.getoption("part").partition("/")
+    return list(chosen[int(number) - 1 :: int(parts)])
 
 
 @pytest.fixture(scope="session")

@@ -219,7 +219,7 @@ def _own(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work
             name = str(library.emulated)
             command: list[str | Path] = [emulator, "-cpu", name, *environment.runs(python)]
             cpu = Cpu(name, frozenset(library.needs), command, (library.name,), users)
-            trials.append(Trial(cpu, "smoke", 1))
+            trials.append(Trial(cpu, "smoke", 1, parts=usable_cpus().count))
     tests = context.root / "tests" / "parity"
     return ParityEnvironment(
         trials=tuple(trials),
@@ -251,9 +251,10 @@ def _foreign(context: BuildContext, wheel: KernelWheel, options: ParityOptions, 
         cpus = machine.environment(work / "venv")
         site = install_wheel(wheel.path, work / "venv" / "bin" / "python", None, context.logs)
     packages = [work / "venv", PROBES, *machine.places]
-    threads, tests = options.threads or 1, context.root / "tests" / "parity"
+    threads, tests, count = options.threads or 1, context.root / "tests" / "parity", usable_cpus().count
+    parts = max(1, count // threads // len(cpus))
     return ParityEnvironment(
-        trials=tuple(Trial(cpu, options.level, threads) for cpu in cpus),
+        trials=tuple(Trial(cpu, options.level, threads, parts) for cpu in cpus),
         site=site,
         torch=machine.torch_version,
         tests=tests,
@@ -261,7 +262,7 @@ def _foreign(context: BuildContext, wheel: KernelWheel, options: ParityOptions, 
         logs=context.logs,
         machine=f"{target.machine}, emulated by QEMU ({', '.join(cpu.name for cpu in cpus)})",
         emulated=True,
-        at_once=usable_cpus().count,
+        at_once=count,
         confine=confine_as(context, lambda python: parity(python, packages, tests, work)),
         sandbox=get_sandbox(context).mechanism.as_record(),
     )

@@ -75,9 +75,8 @@ def check_wheel(
                 require_products(own.python[0], own.environment, context.logs / "preflight.log", environment.confine)
             note = note_or_none(wheel)
             fixed = note.fixed_faults if note else ()
-            onednn = note.onednn.release if note and note.onednn else ""
             untried = note.untried if note else {}
-            request = ParityRequest(found, target, options.operators, fixed, onednn, untried)
+            request = ParityRequest(found, target, options.operators, fixed, _onednn(wheel), untried)
             return run_parity(request, environment, reporter)
 
 
@@ -127,7 +126,14 @@ def compare_speed(
         cpu.model,
         limit,
         get_sandbox(context).mechanism.as_record(),
+        (_onednn(own.wheel.path), _onednn(other.wheel.path)),
     )
+
+
+def _onednn(wheel: Path) -> str:
+    """Return the release of the oneDNN in a wheel; empty if it does not say."""
+    note = note_or_none(wheel)
+    return note.onednn.release if note and note.onednn else ""
 
 
 def _side(context: BuildContext, wheel: KernelWheel, folder: Path, limit: OnednnLimit | None) -> Side:

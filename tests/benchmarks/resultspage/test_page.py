@@ -18,7 +18,7 @@ PROJECT = "1.0 (commit abc)"
 
 SPEED = {
     "project": PROJECT,
-    "wheel": {"name": "a.whl", "sha256": "a"},
+    "wheel": {"name": "a.whl", "sha256": "a", "onednn": "3.13.0"},
     "against": {"name": "b.whl", "sha256": "b"},
     "library": "_C",
     "threads": 1,
@@ -134,6 +134,7 @@ def test_kernels_have_means_and_what_is_below_one(found: Everything) -> None:
     assert ["`mul`", "`_C`", "0.980", "0.970 to 1.001"] in rows(text, "`mul`")
     assert ["`mul`", "0.980 (0.970 to 1.001)"] in rows(text, "`mul`")
     assert "No operator is below 0.99." in text
+    assert "6 rounds. Our wheel has oneDNN 3.13.0.\n" in text
 
 
 def test_a_mean_below_its_target_is_missed(results: Path) -> None:

@@ -208,7 +208,8 @@ def test_each_wheel_has_its_own_environment(
     assert script == project_root / "tests" / "parity" / "time_cases.py"
     assert script.is_file()
     sandbox = {"mechanism": "not sandboxed", "reason": "a test"}
-    expected: Any = SpeedResult(request, own, other, ("a speed",), ("left out",), "A CPU", steps.limit, sandbox)  # type: ignore[arg-type]
+    found: Any = (("a speed",), ("left out",))
+    expected = SpeedResult(request, own, other, *found, "A CPU", steps.limit, sandbox, ("3.7.2", "3.7.2"))
     assert result == expected
 
 

@@ -38,6 +38,7 @@ class SpeedResult:
         machine: Name of the CPU.
         onednn: How far oneDNN may go on it; None if it finds out itself.
         sandbox: What confined the processes.
+        releases: Of the oneDNN in the wheel and in the other; empty for one that does not say.
     """
 
     request: SpeedRequest
@@ -48,6 +49,7 @@ class SpeedResult:
     machine: str
     onednn: OnednnLimit | None = None
     sandbox: Mapping[str, str] = field(default_factory=dict)
+    releases: tuple[str, str] = ("", "")
 
     @property
     def geometric_mean(self) -> float:
@@ -76,8 +78,8 @@ class SpeedResult:
         return {
             "format": FORMAT,
             "project": version_text(),
-            "wheel": {"name": self.wheel.wheel.path.name, "sha256": self.wheel.wheel.sha256},
-            "against": {"name": self.other.wheel.path.name, "sha256": self.other.wheel.sha256},
+            "wheel": _wheel(self.wheel, self.releases[0]),
+            "against": _wheel(self.other, self.releases[1]),
             "library": self.request.library,
             "only": list(self.request.operators),
             "threads": self.request.threads,
@@ -114,6 +116,10 @@ class SpeedResult:
     def as_lines(self) -> list[str]:
         """Return what was not timed, one operator a line."""
         return [f"{operator} was not timed: {reason}" for operator, reason in self.not_timed.items()]
+
+
+def _wheel(side: Side, onednn: str) -> dict[str, str]:
+    return {"name": side.wheel.path.name, "sha256": side.wheel.sha256, "onednn": onednn}
 
 
 def _operator(speed: OperatorSpeed) -> dict[str, Any]:

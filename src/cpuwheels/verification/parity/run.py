@@ -15,7 +15,7 @@ from cpuwheels.core.text import counted
 from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.verification.parity.operator_filter import require_operators
 from cpuwheels.verification.parity.results import WRONG, Parity
-from cpuwheels.verification.parity.suite import Suite, no_core_files
+from cpuwheels.verification.parity.suite import WHOLE, Part, Suite, no_core_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -60,11 +60,13 @@ class Trial:
     Attributes:
         cpu: The CPU, with an interpreter that has torch and what the cases need.
         level: ``smoke``, ``full`` or ``deep``.
+        parts: Into how many parts the cases of each library are divided, to run side by side.
     """
 
     cpu: Cpu
     level: Level
     threads: int
+    parts: int = 1
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def run_parity(request: ParityRequest, environment: ParityEnvironment, reporter:
             next_step=f"run it on a CPU with {', '.join(target.libraries[-1].needs)}",
         )
     with no_core_files():
-        found = run_parallel(runs, environment.at_once)
+        found = _joined(run_parallel(runs, environment.at_once))
     registered = {name for library in found for name in library.registered}
     require_operators(request.only, registered, "no library of the wheel")
     reporter.info(f"seed {found[0].seed}")
@@ -185,7 +187,8 @@ def _plan(
                 not_run[name] = f"{cpu.name or 'this CPU'} lacks {', '.join(lacking)}"
                 continue
             label = f"{name}@{cpu.name}" if cpu.name else name
-            runs.append(partial(_library, suite, label, environment.site / file, reporter))
+            parts = [Part(number, trial.parts) for number in range(1, trial.parts + 1)]
+            runs += [partial(_library, suite, label, environment.site / file, reporter, part) for part in parts]
     for name in request.wheel.libraries:
         if not any(trial.cpu.tries(name) for trial in environment.trials):
             not_run[name] = "the matrix names no emulated CPU for it"
@@ -210,18 +213,32 @@ def _untried(request: ParityRequest, environment: ParityEnvironment, not_run: Co
     return found
 
 
-def _library(suite: Suite, name: str, file: Path, reporter: Reporter) -> LibraryResult:
-    def on_case(count: int, case: str) -> None:
-        reporter.progress(Progress(count, 0, unit="cases", detail=f"{name}: {case}"))
+def _joined(found: Sequence[LibraryResult]) -> list[LibraryResult]:
+    """Put the parts of each library together."""
+    whole: dict[str, LibraryResult] = {}
+    for part in found:
+        before = whole.setdefault(part.name, part)
+        if before is not part:
+            cases, seconds = before.cases + part.cases, max(before.seconds, part.seconds)
+            whole[part.name] = before.model_copy(update={"cases": cases, "seconds": seconds})
+    return list(whole.values())
 
-    result = suite.run(name, file, on_case)
+
+def _library(suite: Suite, name: str, file: Path, reporter: Reporter, part: Part) -> LibraryResult:
+    shown = name if part == WHOLE else f"{name}, part {part.number} of {part.of}"
+
+    def on_case(count: int, case: str) -> None:
+        reporter.progress(Progress(count, 0, unit="cases", detail=f"{shown}: {case}"))
+
+    result = suite.run(name, file, on_case, part)
     wrong = [row for row in result.rows() if row.verdict in WRONG]
     what = f"{counted(len({row.operator for row in wrong}), 'operator')} wrong" if wrong else "all right"
     if known := {case.known for case in result.cases if case.verdict == "known"}:
         what += f" but for {counted(len(known), 'known fault')}"
-    if expired := {case.known for case in result.cases if case.expired}:
+    if part == WHOLE and (expired := {case.known for case in result.cases if case.expired}):
         what += f"; known faults that no longer show: {', '.join(sorted(expired))}"
     if not result.operators:
         what = "none of those asked for"
-    reporter.info(f"{name}: {counted(len(result.operators), 'operator')}, {counted(len(result.cases), 'case')}, {what}")
+    operators, cases = counted(len(result.operators), "operator"), counted(len(result.cases), "case")
+    reporter.info(f"{shown}: {operators}, {cases}, {what}")
     return result

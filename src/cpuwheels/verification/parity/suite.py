@@ -41,6 +41,22 @@ _UNLOADABLE = 65  # tests/parity/conftest.py
 
 
 @dataclass(frozen=True)
+class Part:
+    """One of several parts of a library's cases, each of which has a process of its own.
+
+    Attributes:
+        number: Counted from 1.
+        of: How many there are.
+    """
+
+    number: int
+    of: int
+
+
+WHOLE = Part(1, 1)
+
+
+@dataclass(frozen=True)
 class Suite:
     """The cases, and where their processes run.
 
@@ -75,8 +91,8 @@ class Suite:
     onednn: str = ""
     sanitizers: SanitizerRun | None = None
 
-    def run(self, name: str, library: Path, on_case: Callable[[int, str], None]) -> LibraryResult:
-        """Run the cases of a library.
+    def run(self, name: str, library: Path, on_case: Callable[[int, str], None], part: Part = WHOLE) -> LibraryResult:
+        """Run the cases of a library, or a part of them.
 
         A case that kills its process is recorded as crashed, and the rest is run in another process.
 
@@ -84,12 +100,14 @@ class Suite:
             name: Of the library, in the results.
             library: Its file.
             on_case: Called with the number of cases begun and the name of the last.
+            part: Which of its cases.
 
         Raises:
             ParityError: The cases cannot be run at all.
             UnusableWheelError: The library cannot be loaded.
         """
-        results, log = self.work / f"{name}.jsonl", self.logs / f"parity-{name}.log"
+        own = name if part == WHOLE else f"{name}-{part.number}"
+        results, log = self.work / f"{own}.jsonl", self.logs / f"parity-{own}.log"
         written = EventLog(results)
         began, killed = time.monotonic(), None
 
@@ -98,10 +116,10 @@ class Suite:
             if written.begun:
                 on_case(len(written.begun), written.begun[-1])
 
-        reports = self.work / f"{name}-reports.txt"
+        reports = self.work / f"{own}-reports.txt"
         for _ in range(MOST_CRASHES):
             env = closed_environment({**_ENVIRONMENT, **self.env})
-            command = self._command(library, results, killed)
+            command = self._command(library, results, killed, part)
             if self.sanitizers:
                 env |= self.sanitizers.environment
                 # Standard error is that of the file, and no other of each case's.
@@ -153,7 +171,7 @@ class Suite:
             )
         return result
 
-    def _command(self, library: Path, results: Path, killed: dict[str, Any] | None) -> list[str | Path]:
+    def _command(self, library: Path, results: Path, killed: dict[str, Any] | None, part: Part) -> list[str | Path]:
         command: list[str | Path] = [
             *self.python,
             "-m",
@@ -189,6 +207,8 @@ class Suite:
             command += ["--onednn", self.onednn]
         for fault in self.fixed_faults:
             command.append(f"--fixed={fault}")
+        if part != WHOLE:
+            command += ["--part", f"{part.number}/{part.of}"]
         if killed:
             command += ["--after-drawn" if killed.get("drawn") else "--after", killed["case"]]
         return command

@@ -104,7 +104,7 @@ def result() -> SpeedResult:
     )
     request = SpeedRequest("_C", (), 6, 1, 2)
     one, two = (Side(wheel(name, "_C"), Path(), Path()) for name in ("a.whl", "b.whl"))
-    return SpeedResult(request, one, two, speeds, left, "a CPU")
+    return SpeedResult(request, one, two, speeds, left, "a CPU", releases=("3.13.0", ""))
 
 
 def test_only_an_operator_whose_whole_interval_is_below_is_slower() -> None:
@@ -127,4 +127,5 @@ def test_the_report_has_every_round_and_what_was_left_out() -> None:
     report = json.loads(result().as_text())
     (case,) = report["operators"][0]["cases"]
     assert (case["case"], len(case["seconds"]), case["ratio"]) == ("slow[1]", 6, 0.5)
+    assert (report["wheel"]["onednn"], report["against"]["onednn"]) == ("3.13.0", "")
     assert report["left_out"][0] == {"operator": "fast", "case": "fast[2]", "reason": "the call is refused"}

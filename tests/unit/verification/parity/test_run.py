@@ -66,9 +66,14 @@ def run(tmp_path: Path, reporter: Reporter) -> Run:
 
 
 def trial(
-    folder: Path, name: str, *features: str, level: str = "full", libraries: tuple[str, ...] | None = None
+    folder: Path,
+    name: str,
+    *features: str,
+    level: str = "full",
+    libraries: tuple[str, ...] | None = None,
+    parts: int = 1,
 ) -> Trial:
-    return Trial(Cpu(name, frozenset(features), [sys.executable, folder / "fake_suite.py"], libraries), level, 3)
+    return Trial(Cpu(name, frozenset(features), [sys.executable, folder / "fake_suite.py"], libraries), level, 3, parts)
 
 
 def asked(folder: Path) -> set[tuple[str, str]]:
@@ -118,6 +123,19 @@ def test_each_library_has_its_emulated_cpu(tmp_path: Path, run: Run, at_once: in
     parity = run(trials, emulated=True, at_once=at_once)
     assert [library.name for library in parity.libraries] == ["_C@new", "_C_OLD@old"]
     assert (parity.level, parity.emulated, parity.right) == ("smoke", True, True)
+
+
+def test_a_librarys_cases_may_be_divided(tmp_path: Path, run: Run) -> None:
+    cases = [{"case": "a[1]"}, {"case": "a[2]", "signal": "SIGILL"}, {"case": "a[3]"}, {"case": "a[4]"}]
+    own = trial(tmp_path, "old", "one", libraries=("_C_OLD",), parts=2)
+    parity = run([own], cases, emulated=True, at_once=2)
+    (library,) = parity.libraries
+    assert [(case.name, case.verdict) for case in library.cases] == [
+        ("a[1]", "passed"),
+        ("a[3]", "passed"),
+        ("a[2]", "crashed"),
+        ("a[4]", "passed"),
+    ]
 
 
 def test_a_library_without_a_cpu_is_said(tmp_path: Path, run: Run) -> None:
