@@ -48,9 +48,13 @@ def run_parallel(tasks: Sequence[Callable[[], T]], at_once: int) -> list[T]:
         try:
             for future in as_completed(futures):
                 future.result()
-        except BaseException:
+        except BaseException as error:
             failed.set()
             end_all(futures, threads)
+            # One that was not begun may be done before the one whose failure is why.
+            real = [it for each in futures if (it := each.exception()) and not isinstance(it, CancelledError)]
+            if isinstance(error, CancelledError) and real:
+                raise real[0] from None
             raise
     return [future.result() for future in futures]
 

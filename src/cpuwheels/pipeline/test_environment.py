@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from cpuwheels.verification.parity.sanitizer_run import SanitizerRun
     from cpuwheels.wheel.kernel_wheel import KernelWheel
 
+_PARTS = 8
+"""Of a library's cases on an emulated CPU, at most: each is a process that takes half a minute and 1 GiB to begin."""
+
 
 @dataclass(frozen=True)
 class InstallEnvironment:
@@ -219,7 +222,7 @@ def _own(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work
             name = str(library.emulated)
             command: list[str | Path] = [emulator, "-cpu", name, *environment.runs(python)]
             cpu = Cpu(name, frozenset(library.needs), command, (library.name,), users)
-            trials.append(Trial(cpu, "smoke", 1, parts=usable_cpus().count))
+            trials.append(Trial(cpu, "smoke", 1, parts=min(usable_cpus().count, _PARTS)))
     tests = context.root / "tests" / "parity"
     return ParityEnvironment(
         trials=tuple(trials),
@@ -252,7 +255,7 @@ def _foreign(context: BuildContext, wheel: KernelWheel, options: ParityOptions, 
         site = install_wheel(wheel.path, work / "venv" / "bin" / "python", None, context.logs)
     packages = [work / "venv", PROBES, *machine.places]
     threads, tests, count = options.threads or 1, context.root / "tests" / "parity", usable_cpus().count
-    parts = max(1, count // threads // len(cpus))
+    parts = min(max(1, count // threads // len(cpus)), _PARTS)
     return ParityEnvironment(
         trials=tuple(Trial(cpu, options.level, threads, parts) for cpu in cpus),
         site=site,

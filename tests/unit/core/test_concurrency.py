@@ -7,9 +7,11 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from cpuwheels.core import concurrency
 from cpuwheels.core.concurrency import ended_after, in_background, run_parallel
 from cpuwheels.core.process import run
 
@@ -54,6 +56,21 @@ def test_if_one_fails_the_commands_of_the_others_are_ended(tmp_path: Path) -> No
         run_parallel([fails, long, (tmp_path / "never").touch], 2)
     assert "exit status -15" in (tmp_path / "log").read_text()
     assert not (tmp_path / "never").exists()
+
+
+def test_the_failure_is_told_and_not_what_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(threading.Event):
+        def set(self) -> None:
+            super().set()
+            time.sleep(0.5)  # in which the next function is taken up, and not begun
+
+    def fails() -> None:
+        raise KeyError("the failure")
+
+    stands = SimpleNamespace(Event=Slow, get_ident=threading.get_ident)
+    monkeypatch.setattr(concurrency, "threading", stands)
+    with pytest.raises(KeyError, match="the failure"):
+        run_parallel([fails, partial(time.sleep, 0.1), partial(time.sleep, 0.1)], 2)
 
 
 def test_work_beside_goes_on_until_the_block_ends() -> None:
