@@ -133,3 +133,4 @@ def test_threads_are_bound_to_cpus_that_may_be_used() -> None:
     assert pinned(1)["OMP_PLACES"] == f"{{{cpus[0]}}}"
     assert pinned(len(cpus) + 1)["OMP_PLACES"].count("{") == len(cpus)
     assert pinned(3)["OMP_NUM_THREADS"] == "3"
+    assert int(pinned(3)["GOMP_SPINCOUNT"]) == 10_000
