@@ -79,49 +79,47 @@ def audit_wheel(
     repaired = dict(elf_files(path))
     check_machine(repaired, terms.machine, where=path, log=log)
     check_floor(repaired, policy, where=path, log=log)
-    judged: list[Judged] = []
-    shown: list[str] = []
 
-    def judge() -> None:
-        if terms.binutils:
-            judged.extend(
-                judge_contents(
-                    _contents(path, repaired),
-                    Path.write_bytes,
-                    terms.limits,
-                    terms.binutils,
-                    folder=out.with_name(f"{out.name}-files"),
-                    where=path,
-                    log=log,
-                    store=store,
-                )
-            )
+    def judge() -> tuple[Judged, ...]:
+        if terms.binutils is None:
+            return ()
+        return judge_contents(
+            _contents(path, repaired),
+            Path.write_bytes,
+            terms.limits,
+            terms.binutils,
+            folder=out.with_name(f"{out.name}-files"),
+            where=path,
+            log=log,
+            store=store,
+        )
 
-    def show() -> None:
-        shown.append(shown_policy(path, library_folders=terms.library_folders, log=log))
-        known = load_policy(shown[0].removesuffix(f"_{terms.machine}"), terms.machine)
+    def show() -> str:
+        found = shown_policy(path, library_folders=terms.library_folders, log=log)
+        known = load_policy(found.removesuffix(f"_{terms.machine}"), terms.machine)
         if known.priority < policy.priority:
             raise AuditError(
-                f"{path.name} is only good for {shown[0]}, the floor is {terms.floor}",
+                f"{path.name} is only good for {found}, the floor is {terms.floor}",
                 where=wheel,
                 log=log,
                 next_step="see 'auditwheel show' in the log for what it needs",
             )
+        return found
 
     def provide() -> None:
         torch = Torch(terms.torch_libraries, terms.excluded)
         check_providers(repaired, path, torch=torch, policy=policy, system=terms.library_folders, log=log)
 
     # The longest first.
-    steps: list[Callable[[], object]] = [judge, partial(meanwhile, path), show, provide]
-    run_parallel(steps, usable_cpus().count)
+    steps: list[Callable[[], Any]] = [judge, partial(meanwhile, path), show, provide]
+    judged, _, found, _ = run_parallel(steps, usable_cpus().count)
     return Audited(
         path=path,
         platforms=tuple(sorted({tag.platform for tag in parse_wheel_filename(path.name)[3]}, key=_age)),
-        policy=shown[0],
+        policy=found,
         bundled=_bundled(facts, repaired),
         versions=highest_versions(repaired, policy),
-        instructions=tuple(judged),
+        instructions=judged,
         untried={module_of(each.file): each.untried for each in judged if each.untried},
     )
 

@@ -51,10 +51,10 @@ def run_parallel(tasks: Sequence[Callable[[], T]], at_once: int) -> list[T]:
         except BaseException as error:
             failed.set()
             end_all(futures, threads)
-            # One that was not begun may be done before the one whose failure is why.
-            real = [it for each in futures if (it := each.exception()) and not isinstance(it, CancelledError)]
-            if isinstance(error, CancelledError) and real:
-                raise real[0] from None
+            if isinstance(error, CancelledError):
+                # One that was not begun may be done before the one whose failure is why.
+                failures = (each.exception() for each in futures)
+                raise next((it for it in failures if it and not isinstance(it, CancelledError)), error) from None
             raise
     return [future.result() for future in futures]
 

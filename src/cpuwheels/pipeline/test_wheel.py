@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from cpuwheels.config.options import ParityOptions, SpeedOptions
     from cpuwheels.config.paths import Paths
     from cpuwheels.core.console import Reporter
+    from cpuwheels.pipeline.provenance import WheelNote
     from cpuwheels.verification.onednn_isa import OnednnLimit
     from cpuwheels.verification.parity.results import Parity
     from cpuwheels.wheel.kernel_wheel import KernelWheel
@@ -76,7 +77,7 @@ def check_wheel(
             note = note_or_none(wheel)
             fixed = note.fixed_faults if note else ()
             untried = note.untried if note else {}
-            request = ParityRequest(found, target, options.operators, fixed, _onednn(wheel), untried)
+            request = ParityRequest(found, target, options.operators, fixed, _onednn(note), untried)
             return run_parity(request, environment, reporter)
 
 
@@ -126,13 +127,12 @@ def compare_speed(
         cpu.model,
         limit,
         get_sandbox(context).mechanism.as_record(),
-        (_onednn(own.wheel.path), _onednn(other.wheel.path)),
+        (_onednn(note_or_none(own.wheel.path)), _onednn(note_or_none(other.wheel.path))),
     )
 
 
-def _onednn(wheel: Path) -> str:
-    """Return the release of the oneDNN in a wheel; empty if it does not say."""
-    note = note_or_none(wheel)
+def _onednn(note: WheelNote | None) -> str:
+    """Return the release of the oneDNN in a wheel; empty if its note does not say, or there is none."""
     return note.onednn.release if note and note.onednn else ""
 
 
