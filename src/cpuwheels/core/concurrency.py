@@ -1,4 +1,4 @@
-"""Threads: functions side by side that are ended together, and one that runs while a block lasts."""
+"""Threads: functions side by side that are ended together, and what a block begins or does for as long as it lasts."""
 
 from __future__ import annotations
 
@@ -69,6 +69,30 @@ def end_all(futures: Collection[Future[T]], threads: Collection[int]) -> None:
     while wait(futures, _PAUSE_SECONDS).not_done:
         for thread in list(threads):
             end_command_of(thread)
+
+
+@contextlib.contextmanager
+def begun(work: Callable[[], T]) -> Iterator[Callable[[], T]]:
+    """Begin something that takes time, and yield what waits for it: its result is returned, its error raised.
+
+    If the block ends before it, the command that it waits for is ended, and an error that nobody has asked for is not
+    told.
+
+    Args:
+        work: What is done on a thread of its own.
+    """
+    threads: set[int] = set()
+
+    def known() -> T:
+        threads.add(threading.get_ident())
+        return work()
+
+    with ThreadPoolExecutor(1, thread_name_prefix="begun") as pool:
+        future = pool.submit(contextvars.copy_context().run, known)
+        try:
+            yield future.result
+        finally:
+            end_all([future], threads)
 
 
 @contextlib.contextmanager

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING
 
+from cpuwheels.core.concurrency import begun
 from cpuwheels.core.digests import file_digest, tree_files
 from cpuwheels.core.text import counted
 from cpuwheels.core.usage import current_usage
@@ -14,7 +16,7 @@ from cpuwheels.pipeline.build_record import write_record
 from cpuwheels.pipeline.built_wheel import RECORD
 from cpuwheels.pipeline.dist import put_in_place, staging
 from cpuwheels.pipeline.package_wheel import Package, audit_binaries, package_wheel
-from cpuwheels.pipeline.pylock import write_pylock
+from cpuwheels.pipeline.pylock import resolve, write_pylock
 from cpuwheels.pipeline.recorded_build import LOCAL_TREE, BuildParameters
 from cpuwheels.pipeline.report.write import PAGE, refresh_report
 from cpuwheels.pipeline.slsa import SUFFIX, write_statement
@@ -57,13 +59,18 @@ def make_wheel(context: BuildContext, assembly: Assembly, key: str, *, check: bo
         context.store.scratch("wheel") as work,
         staging(context.paths, name, version) as staged,
         _installation(context, assembly, work) if check else nullcontext() as installation,
+        ExitStack() as stack,
     ):
         current_usage().temporary(work)
-        built = _packed(context, assembly, work, staged)
+        with context.reporter.stage("wheel", "upstream's package and metadata with these kernels, audited"):
+            package = _package(context, assembly, work)
+            # Most of it is waiting for the package index; the wheel is packed and tried meanwhile.
+            resolved = stack.enter_context(begun(partial(resolve, context, package.parts.project))) if check else None
+            built = _packed(context, package, work, staged)
         tried = _checked(context, assembly, built, installation) if check else []
         assembly.write_beside(staged)
         if check:
-            write_pylock(context, built.path)
+            write_pylock(context, built.path, resolved)
         write_record(
             staged / RECORD,
             provenance=assembly.provenance,
@@ -173,13 +180,10 @@ def _package(context: BuildContext, assembly: Assembly, work: Path) -> Package:
     )
 
 
-def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path) -> PackagedWheel:
-    with context.reporter.stage("wheel", "upstream's package and metadata with these kernels, audited"):
-        built = package_wheel(context, _package(context, assembly, work), work=work / "wheel", out=staged)
-        for moved in built.moved_requirements:
-            context.reporter.info(
-                f"requirement '{moved.original}' is now '{moved.replacement}' in extra '{moved.extra}'"
-            )
+def _packed(context: BuildContext, package: Package, work: Path, staged: Path) -> PackagedWheel:
+    built = package_wheel(context, package, work=work / "wheel", out=staged)
+    for moved in built.moved_requirements:
+        context.reporter.info(f"requirement '{moved.original}' is now '{moved.replacement}' in extra '{moved.extra}'")
     return built
 
 

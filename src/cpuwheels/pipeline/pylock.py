@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -30,62 +31,75 @@ from cpuwheels.wheel.requirements import sort_requirements
 from cpuwheels.wheel.wheel_metadata import read_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Sequence
+    from email.message import Message
 
     from cpuwheels.config.context import BuildContext
     from cpuwheels.config.pins import TorchPin
     from cpuwheels.environment.torch_index import TorchOffer
+    from cpuwheels.wheel.core_metadata import Project
 
 FILE = "pylock.toml"
 KIND = "pylocks"
 
 
 @dataclass(frozen=True)
-class _Declared:
-    """What is resolved of a wheel's metadata, and the place that torch comes from.
+class _Required:
+    """What is resolved: what a wheel requires, and the place that torch comes from.
 
     Attributes:
-        name: Of the distribution.
-        version: With its local label.
         requirements: Those without an extra.
         pythons: Python versions, as a PEP 440 range in canonical order.
         torch: The torch that it requires, with the label of a CPU build.
         pin: What the matrix says of that torch.
     """
 
-    name: str
-    version: str
     requirements: tuple[str, ...]
     pythons: str
     torch: str
     pin: TorchPin
 
 
-def write_pylock(context: BuildContext, wheel: Path) -> Path | None:
-    """Write the lock of a wheel next to it, or say why there is none.
+def resolve(context: BuildContext, project: Project) -> Path | None:
+    """Return the lock of what a wheel requires; None if it is not in the store, and the run is locked.
 
-    What the wheel requires is resolved once and kept: another wheel with the same requirements needs no network. A
-    locked run resolves nothing; `lock_wheel` does afterwards.
+    It is resolved once and kept: another wheel with the same requirements needs no network. A locked run resolves
+    nothing; `lock_wheel` does afterwards.
+
+    Args:
+        context: The run.
+        project: What the wheel declares.
+
+    Raises:
+        BuildEnvironmentError: No place has the torch, or no set of packages meets the requirements.
+        UnusableWheelError: Not exactly one version of torch is required.
+    """
+    return _resolved(context, _required(context, project.name, project.requirements, project.requires_python))
+
+
+def write_pylock(context: BuildContext, wheel: Path, resolved: Callable[[], Path | None] | None = None) -> Path | None:
+    """Write the lock of a wheel next to it, or say why there is none.
 
     Args:
         context: The run.
         wheel: The file.
+        resolved: Returns what `resolve` does for this wheel, or raises its errors; by default that is done now.
     """
     try:
-        resolved = _resolved(context, declared := _declared(context, wheel))
-        if resolved is None:
+        metadata = read_metadata(wheel)
+        found = resolved() if resolved else _resolved(context, _read(context, wheel, metadata))
+        if found is None:
             command = f"`nox -s pylock -- {context.target.id} WHEEL`"
             context.reporter.info(f"the wheel has no {FILE} next to it: --locked resolves nothing; {command} does")
             return None
-        lock = parse_toml(resolved.read_bytes(), resolved)
+        lock = parse_toml(found.read_bytes(), found)
         own = {
             "name": wheel.name,
             "path": wheel.name,
             "size": wheel.stat().st_size,
             "hashes": {"sha256": file_digest(wheel)},
         }
-        lock["packages"].append({"name": declared.name, "version": declared.version, "wheels": [own]})
+        lock["packages"].append({"name": metadata["Name"], "version": metadata["Version"], "wheels": [own]})
         lock["packages"].sort(key=lambda package: (package["name"], package.get("version", "")))
         return write_lock(lock, wheel.with_name(FILE))
     except (BuildEnvironmentError, UnusableWheelError, WheelError, OSError) as error:
@@ -139,45 +153,47 @@ def covered_pythons(
     return covered
 
 
-def _declared(context: BuildContext, wheel: Path) -> _Declared:
-    metadata, target = read_metadata(wheel), context.target
-    lines = metadata.get_all("Requires-Dist", [])
-    requirements = sort_requirements(lines, metadata.get_all("Provides-Extra", [])).always
-    torch = exact_torch(wheel, requirements, markers(target, context.matrix.python[0]))
-    pin = torch_pin(context.matrix, torch)
+def _read(context: BuildContext, wheel: Path, metadata: Message) -> _Required:
+    requirements = sort_requirements(metadata.get_all("Requires-Dist", []), metadata.get_all("Provides-Extra", []))
     try:
         pythons = str(SpecifierSet(metadata.get("Requires-Python", "")))
     except InvalidSpecifier as error:
         raise WheelError(f"{wheel.name} has a Requires-Python that is none: {error}", where=wheel) from error
-    labelled = torch_requirement(torch, pin, target).removeprefix("torch==")
-    return _Declared(metadata["Name"], metadata["Version"], requirements, pythons, labelled, pin)
+    return _required(context, wheel.name, requirements.always, pythons)
 
 
-def _resolved(context: BuildContext, wheel: _Declared) -> Path | None:
-    """Return the lock of what a wheel requires; None if it is not in the store, and the run is locked."""
+def _required(context: BuildContext, name: str, requirements: tuple[str, ...], pythons: str) -> _Required:
+    """Return what is resolved; ``name`` is the wheel's, for messages."""
+    torch = exact_torch(Path(name), requirements, markers(context.target, context.matrix.python[0]))
+    pin = torch_pin(context.matrix, torch)
+    labelled = torch_requirement(torch, pin, context.target).removeprefix("torch==")
+    return _Required(requirements, pythons, labelled, pin)
+
+
+def _resolved(context: BuildContext, wanted: _Required) -> Path | None:
     target, pythons = context.target, context.matrix.python
-    offers = torch_offers(wheel.pin, os.environ, pip_configs(os.environ), target.system)
+    offers = torch_offers(wanted.pin, os.environ, pip_configs(os.environ), target.system)
     key = make_key(
         layout=3,
-        requirements=wheel.requirements,
-        python=[wheel.pythons, pythons],
+        requirements=wanted.requirements,
+        python=[wanted.pythons, pythons],
         platform=[target.system, target.machine],
-        torch=[wheel.torch, [[offer.kind, offer.location] for offer in offers]],
+        torch=[wanted.torch, [[offer.kind, offer.location] for offer in offers]],
     )
     if context.options.locked and context.store.find(KIND, key) is None:
         return None
 
     def make(folder: Path) -> None:
-        offer, covered = _offer(offers, wheel, target.machine, pythons)
-        lock = Resolution(target, wheel.requirements, offer, covered, folder, context.logs / "pylock.log").lock()
-        _replace_files(context, lock, wheel.pin)
+        offer, covered = _offer(offers, wanted, target.machine, pythons)
+        lock = Resolution(target, wanted.requirements, offer, covered, folder, context.logs / "pylock.log").lock()
+        _replace_files(context, lock, wanted.pin)
         write_lock(lock, folder / FILE)
 
     return context.store.get(KIND, key, make) / FILE
 
 
 def _offer(
-    offers: Sequence[TorchOffer], wheel: _Declared, machine: str, pythons: Sequence[str]
+    offers: Sequence[TorchOffer], wanted: _Required, machine: str, pythons: Sequence[str]
 ) -> tuple[TorchOffer, list[str]]:
     """Return the first place that has the torch, as a build looks for it, and the Python versions that it is for."""
     silent: list[str] = []
@@ -187,11 +203,11 @@ def _offer(
         except OSError as error:
             silent.append(str(error))
             continue
-        if covered := covered_pythons(names, wheel.torch, machine, pythons, wheel.pythons):
+        if covered := covered_pythons(names, wanted.torch, machine, pythons, wanted.pythons):
             return offer, covered
     places = ", ".join(without_userinfo(offer.location) for offer in offers)
     raise BuildEnvironmentError(
-        "; ".join([f"no place lists a torch {wheel.torch} for {machine} ({places})", *silent]),
+        "; ".join([f"no place lists a torch {wanted.torch} for {machine} ({places})", *silent]),
         where="torch",
         next_step="make PyTorch's index reachable, or name a folder with the wheel in PIP_FIND_LINKS",
     )

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from cpuwheels.core import concurrency
-from cpuwheels.core.concurrency import ended_after, in_background, run_parallel
+from cpuwheels.core.concurrency import begun, ended_after, in_background, run_parallel
 from cpuwheels.core.process import run
 
 
@@ -71,6 +71,40 @@ def test_the_failure_is_told_and_not_what_it_stopped(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(concurrency, "threading", stands)
     with pytest.raises(KeyError, match="the failure"):
         run_parallel([fails, partial(time.sleep, 0.1), partial(time.sleep, 0.1)], 2)
+
+
+def test_what_was_begun_gives_its_result_or_its_error_when_it_is_asked() -> None:
+    go = threading.Event()
+
+    def work() -> str:
+        go.wait(20)
+        return "result"
+
+    with begun(work) as wait:
+        go.set()
+        assert (wait(), wait()) == ("result", "result")
+
+    def fails() -> None:
+        raise KeyError("its error")
+
+    with begun(fails) as wait, pytest.raises(KeyError, match="its error"):
+        wait()
+
+
+def test_a_block_that_ends_before_what_it_began_ends_its_command(tmp_path: Path) -> None:
+    started = threading.Event()
+
+    def long() -> None:
+        run(["sh", "-c", "echo begun; sleep 600"], log=tmp_path / "log", on_line=lambda _: started.set(), check=False)
+
+    def block() -> None:
+        with begun(long):
+            assert started.wait(20)
+            raise ValueError("the block's")
+
+    with pytest.raises(ValueError, match="the block's"):
+        block()
+    assert "exit status -15" in (tmp_path / "log").read_text()
 
 
 def test_work_beside_goes_on_until_the_block_ends() -> None:

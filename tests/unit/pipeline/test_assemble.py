@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -77,6 +78,7 @@ class Steps:
         self.cpus: list[list[Cpu]] = []
         self.fault: WheelError | None = None
         self.linked: Path | None = None
+        self.packing = threading.Event()
         self.loader = Loader()
         self.installation: Any = InstallEnvironment(self.loader, (), frozenset({"one"}))  # type: ignore[arg-type]
         steps: dict[str, Callable[..., Any]] = {
@@ -84,6 +86,7 @@ class Steps:
             "upstream_package": lambda *_, **__: SimpleNamespace(project="vllm", files={}, licenses={}),
             "with_components": lambda project, *_: project,
             "parts_of": lambda project, **given: SimpleNamespace(project=project, **given),
+            "resolve": self._resolve,
             "write_pylock": self._lock,
             "package_wheel": self._package,
             "check_install": self._check,
@@ -97,6 +100,7 @@ class Steps:
 
     def _package(self, _context: object, package: Package, *, work: Path, out: Path) -> PackagedWheel:
         assert work.parent.is_dir()
+        self.packing.set()
         if self.linked:
             os.link(self.linked, work.parent / "another name")
         self.packed.append(package)
@@ -112,8 +116,14 @@ class Steps:
             (MovedRequirement("a @ https://a", "a==1", "x"),),
         )
 
-    def _lock(self, _context: object, wheel: Path) -> None:
-        wheel.with_name("pylock.toml").write_text(sha256(wheel))
+    def _resolve(self, _context: object, project: str) -> str:
+        """Resolve while the wheel is packed: what waits for it begins when that has ended."""
+        assert self.packing.wait(20)
+        return f"{project} resolved"
+
+    @staticmethod
+    def _lock(_context: object, wheel: Path, resolved: Callable[[], str]) -> None:
+        wheel.with_name("pylock.toml").write_text(f"{resolved()} {sha256(wheel)}")
 
     def _check(self, wheel: Path, **given: Any) -> Any:
         assert self.loader.open

@@ -29,7 +29,9 @@ from cpuwheels.core.errors import BuildEnvironmentError
 from cpuwheels.core.store import Store
 from cpuwheels.environment.torch_index import INDEX_VARIABLES
 from cpuwheels.fetch.uv import found_interpreters, uv_environment
-from cpuwheels.pipeline.pylock import covered_pythons, write_lock, write_pylock
+from cpuwheels.pipeline.pylock import covered_pythons, resolve, write_lock, write_pylock
+from cpuwheels.wheel.core_metadata import read_project
+from cpuwheels.wheel.wheel_metadata import read_metadata
 from loopback import Answer, Server
 from sample_source import sha256
 from small_wheels import write_wheel
@@ -42,6 +44,8 @@ NEEDS = (
     'older; python_version < "3.12"',
     'elsewhere; platform_machine == "s390x"',
 )
+
+LOCK = {"lock-version": "1.0", "created-by": "test", "packages": []}
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="installs wheels for x86-64")
 
@@ -206,6 +210,41 @@ def test_a_second_wheel_needs_no_network(place: Place) -> None:
     after = packages(second)
     assert after.pop("demo")["wheels"][0]["hashes"]["sha256"] == sha256(place.wheel)
     assert after == {name: package for name, package in before.items() if name != "demo"}
+
+
+def test_it_is_resolved_from_what_a_wheel_will_declare(place: Place) -> None:
+    place.torch(*PYTHONS)
+    project = read_project(read_metadata(place.wheel).as_bytes())
+    resolved = resolve(place.context(), project)
+    asked = len(place.server.asked)
+    lock = place.lock(place.context())
+    assert resolved is not None
+    assert lock is not None
+    assert len(place.server.asked) == asked, "the wheel's own metadata name it otherwise"
+    assert packages(resolved) == {name: each for name, each in packages(lock).items() if name != "demo"}
+
+
+@pytest.mark.parametrize("refusal", [None, BuildEnvironmentError("no place has it")])
+def test_what_was_resolved_meanwhile_is_taken(place: Place, refusal: BuildEnvironmentError | None) -> None:
+    place.torch(*PYTHONS)
+    context = place.context()
+
+    def meanwhile() -> Path:
+        if refusal:
+            raise refusal
+        write_lock(LOCK, place.folder / "resolved.toml")
+        return place.folder / "resolved.toml"
+
+    lock = write_pylock(context, place.wheel, meanwhile)
+    assert place.server.asked == []
+    if refusal:
+        assert (lock, context.reporter.announcements) == (
+            None,
+            ["the wheel has no pylock.toml next to it: no place has it"],
+        )
+    else:
+        assert lock is not None
+        assert list(packages(lock)) == ["demo"]
 
 
 @pytest.mark.parametrize(
