@@ -161,6 +161,24 @@ def test_a_cache_in_a_shared_folder(cached: Tiny, tmp_path: Path) -> None:
     assert build(cached, tree, env=env).hits == sent.compiled  # reading from it is another thing
 
 
+def test_a_tree_begins_with_what_releases_have_and_gives_them_nothing(cached: Tiny, tmp_path: Path) -> None:
+    forget(cached.cache, "compiler-cache")
+    tree = with_header(cached, tmp_path / "release", 5)
+    release = pinned(cached, tree, tmp_path)
+    made = build(release, None)
+    releases = cached.cache / "compiler-cache"
+    theirs = {path: path.read_bytes() for path in releases.rglob("*") if path.is_file()}
+    spinloop = tree / "csrc" / "spinloop.cpp"
+    spinloop.write_text("// changed\n" + spinloop.read_text())
+    steps = tree / "CMakeLists.txt"
+    steps.write_text(steps.read_text() + "\n# programs that no build had before\n")
+    first = build(cached, tree)
+    assert {name.rsplit("/", 1)[-1] for name in first.compiled} == {"spinloop.cpp.o"}
+    assert first.hits == made.compiled - first.compiled
+    assert first.digest == build(cached, tree, "--compiler-cache", "off").digest
+    assert {path: path.read_bytes() for path in releases.rglob("*") if path.is_file()} == theirs
+
+
 def pinned(tiny: Tiny, tree: Path, folder: Path) -> Tiny:
     """Return a project that pins a tree as its release."""
     root = shutil.copytree(tiny.root, folder / "pinned")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from cpuwheels.core.store import Store
 from cpuwheels.core.trust import Trust
+from cpuwheels.core.usage import counted
+from cpuwheels.kernels.ccache import apart
 from cpuwheels.kernels.ccache.apart import KEPT, cache_for
 from cpuwheels.kernels.ccache.settings import CompilerCache
 from sample_source import write_tree
@@ -56,6 +60,76 @@ def test_sources_with_the_same_programs_share_one(
     (source / name).write_text("other")
     assert (cache_for(cache, commits, source).folder == before) == same
     assert cache_for(cache, store.trusting(Trust.LOCAL), source).folder != before
+
+
+RESULT, MANIFEST, LATER = "0/1/abcR", "0/1/abcM", "f/defR"
+
+
+@pytest.fixture
+def releases(store: Store) -> Path:
+    """What builds of releases left, `LATER` last; and files that are of no use to another cache."""
+    folder = store.root / "compiler-cache"
+    for time, name in enumerate([RESULT, MANIFEST, LATER, "0/1/stats", "0/CACHEDIR.TAG", "tmp/1R"]):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"100 bytes of {name}".ljust(100))
+        os.utime(folder / name, (time, time))
+    return folder
+
+
+def names(folder: Path | None) -> set[str]:
+    assert folder is not None
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_new_one_begins_with_what_releases_have(
+    cache: CompilerCache, store: Store, source: Path, releases: Path
+) -> None:
+    with counted() as usage:
+        folder = cache_for(cache, store.trusting(Trust.COMMIT), source).folder
+    assert folder is not None
+    assert names(folder) == {RESULT, MANIFEST, LATER}
+    assert usage.stored().keys() == {"compiler-cache"}
+    assert (folder / RESULT).stat().st_mtime == (releases / RESULT).stat().st_mtime
+    assert list((store.root / "work").iterdir()) == []
+    (folder / RESULT).write_text("what a hostile build writes")
+    assert (releases / RESULT).read_text().rstrip() == f"100 bytes of {RESULT}"
+    (folder / MANIFEST).unlink()
+    cache_for(cache, store.trusting(Trust.COMMIT), source)
+    assert names(folder) == {RESULT, LATER}, "it is begun once"
+
+
+def test_nothing_of_another_commit_is_in_it(cache: CompilerCache, store: Store, source: Path, releases: Path) -> None:
+    commits = store.trusting(Trust.COMMIT)
+    folder = cache_for(cache, commits, source).folder
+    assert folder is not None
+    (folder / "0/1/hostileR").write_text("")
+    (source / "CMakeLists.txt").write_text("other")
+    assert names(cache_for(cache, commits, source).folder) == names(releases) & names(folder) - {"0/1/stats"}
+
+
+def test_what_was_used_last_comes_first_if_there_is_too_much(
+    cache: CompilerCache, store: Store, source: Path, releases: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert releases.is_dir()
+    monkeypatch.setattr(apart, "BEGINS_WITH", 250)
+    assert names(cache_for(cache, store.trusting(Trust.LOCAL), source).folder) == {MANIFEST, LATER}
+
+
+def test_two_that_begin_it_at_once(
+    cache: CompilerCache, store: Store, source: Path, releases: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = store.trusting(Trust.LOCAL)
+    assert releases.is_dir()
+
+    def copied(theirs: Path, ours: Path) -> None:
+        """Copy, and let another build have made the cache meanwhile."""
+        monkeypatch.undo()
+        shutil.copy2(theirs, ours)
+        assert names(cache_for(cache, local, source).folder) == {RESULT, MANIFEST, LATER}
+
+    monkeypatch.setattr(apart, "shutil", SimpleNamespace(copy2=copied, rmtree=shutil.rmtree))
+    assert names(cache_for(cache, local, source).folder) == {RESULT, MANIFEST, LATER}
+    assert list((store.root / "work").iterdir()) == []
 
 
 def test_the_latest_stay(cache: CompilerCache, store: Store, source: Path) -> None:
