@@ -107,6 +107,11 @@ def test_a_second_run_with_as_many_threads_may_be_left_out_where_one_with_one_th
     assert seen == runs
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_case_may_be_run_once(library: Library, threads: int) -> None:
+    assert run_case(doubling("double_sometimes"), library, threads, once=True).problems == []
+
+
 def made(dtype: torch.dtype, *, wide: bool, formats: Mapping[str, torch.dtype]) -> Case:
     """Return a case of an operator that makes one output, and fills another that it is given."""
 

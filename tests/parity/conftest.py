@@ -45,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--fixed", action="append", default=[], help="a known fault that the library does not have")
     group.addoption("--reports", type=Path, help="file that what sanitizers report is written to")
     group.addoption("--part", default="1/1", help="which part of the cases, of how many, such as 1/2")
+    group.addoption("--once", action="store_true", help="run no case again, to compare the bits")
     group.addoption("--after", help="go on after the case of this name")
     group.addoption("--after-drawn", help="go on after the drawn cases to which the one of this name belongs")
 
@@ -137,8 +138,9 @@ def threads(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(scope="session")
-def level(request: pytest.FixtureRequest) -> str:
-    return request.config.getoption("level")
+def runs(request: pytest.FixtureRequest) -> dict[str, bool]:
+    """How often a case is run, as `run_case` takes it."""
+    return {"twice": request.config.getoption("level") != "smoke", "once": request.config.getoption("once")}
 
 
 @pytest.fixture(scope="session")

@@ -19,10 +19,16 @@ def test_has_an_oracle(operator: str, library: Library) -> None:
 
 
 def test_agrees(
-    case: Case, library: Library, threads: int, level: str, recorder: Recorder, others: OtherLibraries, build: Build
+    case: Case,
+    library: Library,
+    threads: int,
+    runs: dict[str, bool],
+    recorder: Recorder,
+    others: OtherLibraries,
+    build: Build,
 ) -> None:
     recorder.started(case)
-    outcome = run_case(case, library, threads, twice=level != "smoke")
+    outcome = run_case(case, library, threads, **runs)
     others.check(case, outcome)
     reports = recorder.reports.new()
     known = None if reports else known_defect(case, library.name, build, outcome.problems)

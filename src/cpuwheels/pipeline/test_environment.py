@@ -213,7 +213,7 @@ def _own(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work
     packages = [work / "venv", PROBES, SCRIPTS, *environment.places]
     trials = [Trial(own, options.level, options.threads or usable_cpus().count)]
     wanted = [library for library in context.target.libraries if library.emulated and library.name in wheel.libraries]
-    # Emulation shows neither speed nor races: few cases, and one thread.
+    # Emulation shows neither speed nor races: few cases, and one thread. This CPU shows whether results repeat.
     if wanted and options.emulation and options.level != "smoke":
         emulator = find_emulator(context, context.target.machine)
         users = limit.environment() if limit and limit.from_user else {}
@@ -222,7 +222,7 @@ def _own(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work
             name = str(library.emulated)
             command: list[str | Path] = [emulator, "-cpu", name, *environment.runs(python)]
             cpu = Cpu(name, frozenset(library.needs), command, (library.name,), users)
-            trials.append(Trial(cpu, "smoke", 1, parts=min(usable_cpus().count, _PARTS)))
+            trials.append(Trial(cpu, "smoke", 1, parts=min(usable_cpus().count, _PARTS), once=True))
     tests = context.root / "tests" / "parity"
     return ParityEnvironment(
         trials=tuple(trials),

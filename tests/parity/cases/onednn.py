@@ -223,7 +223,29 @@ def onednn_mm_not_finite(library: Any, draw: Draw, *, dtype: torch.dtype) -> Cal
     return Call(run, lambda: {"out": oracle.product(a.double(), weight.double())})
 
 
-def _allocated() -> int:
+class _MallocState(ctypes.Structure):
+    """glibc's ``struct mallinfo2``: bytes in use below and above the size from which malloc maps memory, and others."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
+def _of_malloc() -> int:
+    """Return how many bytes are in use that malloc gave out; 0 if the C library does not say."""
+    state = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if state is None:
+        return 0
+    state.restype = _MallocState
+    said = state()
+    return int(said.uordblks + said.hblkhd)
+
+
+def _of_process() -> int:
     """Return how much memory of this process's own is in use, in bytes, after AddressSanitizer let go of what is freed.
 
     What is read from files is not counted: the kernel may drop it, and it comes back.
@@ -235,11 +257,22 @@ def _allocated() -> int:
     return sum(int(said[name].split()[0]) << 10 for name in ("RssAnon", "VmSwap"))
 
 
+def _counts() -> Callable[[], int]:
+    """Return what counts memory: malloc if it does, as that of sanitizers need not.
+
+    That of the process is more: an emulator adds what it translates to it.
+    """
+    before = _of_malloc()
+    probe = torch.empty(1 << 20)
+    return _of_malloc if _of_malloc() - before >= probe.nbytes else _of_process
+
+
 @cases("release_dnnl_matmul_handler", "create_onednn_mm_handler", "create_onednn_scaled_mm_handler", times=[TIMES])
 def release_dnnl_matmul_handler(library: Any, draw: Draw, *, times: int) -> Call:  # noqa: ARG001
     """The memory of packed weights is there again for others: else half of the times would take twice what is allowed.
 
-    From one time to the next it varies, by what the C library keeps: by three times' worth where other programs ran.
+    That of a process varies from one time to the next, by what the C library keeps: by three times' worth where other
+    programs ran.
     """
     weight, integers, scale = torch.ones(1024, 2048), torch.ones(2048, 4096, dtype=torch.int8).t(), torch.ones(1)
     made = [
@@ -248,10 +281,10 @@ def release_dnnl_matmul_handler(library: Any, draw: Draw, *, times: int) -> Call
     ]
 
     def growth(make: Callable[[], int]) -> int:
-        sizes = []
+        allocated, sizes = _counts(), []
         for _ in range(times):
             library.release_dnnl_matmul_handler(make())
-            sizes.append(_allocated())
+            sizes.append(allocated())
         return min(sizes[times // 2 :]) - min(sizes[: times // 2])
 
     def run() -> dict[str, torch.Tensor]:

@@ -41,7 +41,7 @@ class Outcome:
     seconds: float = 0.0
 
 
-def run_case(case: Case, library: Library, threads: int, *, twice: bool = True) -> Outcome:
+def run_case(case: Case, library: Library, threads: int, *, twice: bool = True, once: bool = False) -> Outcome:
     """Run a case and judge it.
 
     Args:
@@ -49,6 +49,7 @@ def run_case(case: Case, library: Library, threads: int, *, twice: bool = True) 
         library: Where its operators come from.
         threads: How many threads to use; where the operator is deterministic it is run again with one.
         twice: Whether it is run again with as many threads, too, though it was with one; that shows more races.
+        once: Whether it is not run again at all.
     """
     limits = operator_limits(case.operators[0])
     outcome = Outcome()
@@ -58,7 +59,7 @@ def run_case(case: Case, library: Library, threads: int, *, twice: bool = True) 
     signal.alarm(SECONDS)
     try:
         _judge(case, library, limits, outcome)
-        if not outcome.problems:
+        if not outcome.problems and not once:
             _repeat(case, library, limits, outcome, threads, twice=twice)
     except Exception as error:  # noqa: BLE001 - whatever an operator or an oracle raises is a result, too
         outcome.problems.append(f"{type(error).__name__}: {error}")

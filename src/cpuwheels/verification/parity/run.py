@@ -61,12 +61,14 @@ class Trial:
         cpu: The CPU, with an interpreter that has torch and what the cases need.
         level: ``smoke``, ``full`` or ``deep``.
         parts: Into how many parts the cases of each library are divided, to run side by side.
+        once: Whether no case is run again: another CPU shows whether the bits are the same each time.
     """
 
     cpu: Cpu
     level: Level
     threads: int
     parts: int = 1
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,7 @@ def _plan(
             request.fixed_faults,
             request.onednn,
             environment.sanitizers,
+            trial.once,
         )
         for name, file in request.wheel.libraries.items():
             if not cpu.tries(name):

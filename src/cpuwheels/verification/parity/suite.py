@@ -75,6 +75,7 @@ class Suite:
         fixed_faults: Known faults of upstream's kernels that the libraries do not have: their cases have to be right.
         onednn: Release of the oneDNN in them, on which known faults depend, too; empty if it is not known.
         sanitizers: Those that the libraries were compiled for, if they were.
+        once: Whether no case is run again, to compare the bits.
     """
 
     python: Sequence[str | Path]
@@ -90,6 +91,7 @@ class Suite:
     fixed_faults: Sequence[str] = ()
     onednn: str = ""
     sanitizers: SanitizerRun | None = None
+    once: bool = False
 
     def run(self, name: str, library: Path, on_case: Callable[[int, str], None], part: Part = WHOLE) -> LibraryResult:
         """Run the cases of a library, or a part of them.
@@ -207,6 +209,8 @@ class Suite:
             command += ["--onednn", self.onednn]
         for fault in self.fixed_faults:
             command.append(f"--fixed={fault}")
+        if self.once:
+            command.append("--once")
         if part != WHOLE:
             command += ["--part", f"{part.number}/{part.of}"]
         if killed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import shutil
@@ -112,6 +113,14 @@ def test_a_library_may_be_tried_on_an_older_cpu_besides(tmp_path: Path, run: Run
     assert [library.name for library in parity.libraries] == ["_C", "_C_OLD", "_C_OLD@older"]
     assert asked(tmp_path) == {("_C.abi3", "full"), ("_C_OLD.abi3", "full"), ("_C_OLD.abi3", "smoke")}
     assert parity.not_run == {}
+
+
+def test_on_an_older_cpu_no_case_need_be_run_again(tmp_path: Path, run: Run) -> None:
+    older = dataclasses.replace(trial(tmp_path, "older", "one", libraries=("_C_OLD",)), once=True)
+    run([trial(tmp_path, "", "one", libraries=("_C_OLD",)), older])
+    commands = [json.loads(line) for line in (tmp_path / "asked").read_text().splitlines()]
+    results = {Path(line[line.index("--results") + 1]).name: "--once" in line for line in commands}
+    assert results == {"_C_OLD.jsonl": False, "_C_OLD@older.jsonl": True}
 
 
 @pytest.mark.parametrize("at_once", [1, 2])
