@@ -223,16 +223,24 @@ def onednn_mm_not_finite(library: Any, draw: Draw, *, dtype: torch.dtype) -> Cal
     return Call(run, lambda: {"out": oracle.product(a.double(), weight.double())})
 
 
-class _MallocState(ctypes.Structure):
-    """glibc's ``struct mallinfo2``: bytes in use below and above the size from which malloc maps memory, and others."""
+_MALLOC_COUNTS = (
+    "arena",
+    "ordblks",
+    "smblks",
+    "hblks",
+    "hblkhd",
+    "usmblks",
+    "fsmblks",
+    "uordblks",
+    "fordblks",
+    "keepcost",
+)
 
-    _fields_ = tuple(
-        (name, ctypes.c_size_t)
-        for name in (
-            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
-            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
-        )
-    )
+
+class _MallocState(ctypes.Structure):
+    """glibc's ``struct mallinfo2``; ``uordblks`` and ``hblkhd`` are the bytes in use, from its heaps and mapped."""
+
+    _fields_ = tuple((name, ctypes.c_size_t) for name in _MALLOC_COUNTS)
 
 
 def _of_malloc() -> int:
