@@ -26,6 +26,8 @@ CMAKES_OWN = "cmTC_"
 """In the names of what CMake compiles to learn about the compiler."""
 
 HEADER = "#pragma once\n#define FLAVOUR {flavour}\n"
+LARGE = 2**21
+"""A result of more bytes is a precompiled header with parts of torch."""
 TREES = Trust.LOCAL.value
 OPERATOR = 'm.def("flavour() -> int", [] { return static_cast<int64_t>(FLAVOUR); });\n}\n'
 
@@ -71,6 +73,12 @@ class Built:
     digest: str
     hits: set[str]
     compiled: set[str]
+
+
+def large_results(tiny: Tiny) -> list[Path]:
+    """Return the results in the cache of trees that are of precompiled headers."""
+    results = (tiny.cache / TREES / "compiler-cache").rglob("*R")
+    return [path for path in results if path.stat().st_size > LARGE]
 
 
 def build(tiny: Tiny, tree: Path | None, *options: str, env: dict[str, str] | None = None) -> Built:
@@ -130,6 +138,23 @@ def test_another_commit(cached: Tiny, first: Built, tmp_path: Path) -> None:
     second = build(cached, tree)  # in a folder with another name: its key is another
     assert {name.rsplit("/", 1)[-1] for name in second.compiled} == {"spinloop.cpp.o"}
     assert second.hits == first.compiled - second.compiled
+
+
+def test_a_precompiled_header_is_there_when_a_compiler_reads_it(cached: Tiny, first: Built, tmp_path: Path) -> None:
+    """The cache has removed it: so nothing takes it out when nobody reads it, and it is compiled when somebody does."""
+    headers = sum(name.endswith(".gch") for name in first.compiled)
+    assert len(large_results(cached)) >= headers > 0
+    for path in large_results(cached):
+        path.unlink()
+    tree = with_header(cached, tmp_path / "read", 1)
+    spinloop, kernel = tree / "csrc" / "spinloop.cpp", tree / "csrc" / "cpu" / "ops.cpp"
+    spinloop.write_text("// nobody reads it\n" + spinloop.read_text())
+    assert {name.rsplit("/", 1)[-1] for name in build(cached, tree).compiled} == {"spinloop.cpp.o"}
+    kernel.write_text("// two read it\n" + kernel.read_text())
+    second = build(cached, tree)
+    assert sorted(name.rsplit("/", 1)[-1] for name in second.compiled) == ["ops.cpp.o", "ops.cpp.o"]
+    assert second.digest == build(cached, tree, "--compiler-cache", "off").digest
+    assert len(large_results(cached)) == headers
 
 
 @pytest.mark.parametrize("place", ["csrc/cpu", "csrc"])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.errors import CompileError
 from cpuwheels.core.filesystem import storage_errors
+from cpuwheels.kernels.ccache.settings import SCRIPTS
 from cpuwheels.sandbox.prepare import get_sandbox
 from cpuwheels.sandbox.steps import compilation
 from cpuwheels.sandbox.view import follow, interpreter_places, program_places
@@ -95,7 +96,7 @@ def confinement(
     writable = [gate.folder]
     if cache:
         shared = cache.shared_folders()
-        readable += [cache.program, *(folder for folder, written in shared.items() if not written)]
+        readable += [cache.program, SCRIPTS, *(folder for folder, written in shared.items() if not written)]
         writable += [cache.own_folder(), *(folder for folder, written in shared.items() if written)]
         for each in writable:
             with storage_errors(each):

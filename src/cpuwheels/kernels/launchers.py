@@ -69,7 +69,7 @@ class Launchers:
         if cache is None:
             return cls(alone, alone)
         return cls(
-            compiler=[*gate.launcher(ledger, note=NOTE), str(cache.program)],
+            compiler=[*gate.launcher(ledger, note=NOTE), *cache.launcher()],
             linker=alone,
             environment=cache.environment(identity),
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cpuwheels.kernels.ccache.settings import CompilerCache
+from cpuwheels.kernels.ccache.settings import SCRIPTS, CompilerCache
 from cpuwheels.kernels.launchers import HEADERS, ONEDNN_HEADERS, Launchers, object_identity, onednn_identity
 from cpuwheels.kernels.memory.memgate import GateFolder
 from cpuwheels.source.acl import Acl
@@ -29,7 +29,8 @@ MEMGATE = ["/bin/memgate", "--gate", "/work/gate", "--ledger", "/work/jobs"]
 def test_memgate_stands_before_the_cache(tmp_path: Path) -> None:
     cache = CompilerCache(Path("/bin/ccache"), tmp_path)
     found = Launchers.of(GATE, Path("/work/jobs"), cache, kernel_request(tmp_path))
-    assert found.compiler == [*MEMGATE, "--note", "CCACHE_STATSLOG", "--", "/bin/ccache"]
+    assert found.compiler == [*MEMGATE, "--note", "CCACHE_STATSLOG", "--", *cache.launcher()]
+    assert cache.launcher() == [str(SCRIPTS / "defer-header"), "/bin/ccache"]
     assert found.linker == [*MEMGATE, "--"]
     assert found.environment["CCACHE_DIR"] == f"{tmp_path}/compiler-cache"
     for language in ("C", "CXX"):

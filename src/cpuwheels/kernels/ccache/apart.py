@@ -38,8 +38,8 @@ what it adds itself, so a cache can be larger by this."""
 
 _NAME_LENGTH = 24
 
-_ENTRY = re.compile(r"[0-9a-f]/([0-9a-f]/)*[0-9a-z]+[RM]")
-"""A result or a manifest in ccache's folder."""
+_ENTRY = re.compile(r"[0-9a-f]/([0-9a-f]/)*[0-9a-z]+[RM]|headers/[0-9a-f]{64}\.json")
+"""A result or a manifest in ccache's folder, or a record of ``resources/headers.py``."""
 
 
 def cache_for(cache: CompilerCache, store: Store, source: Path) -> CompilerCache:
@@ -86,7 +86,7 @@ def _begin(folder: Path, releases: Path, store: Store) -> None:
 
 
 def _latest(cache: Path) -> list[str]:
-    """Return the results and manifests that were used last, by their names in a cache's folder."""
+    """Return the results, manifests and records that were used last, by their names in a cache's folder."""
     found = []
     for path in cache.rglob("*"):
         with contextlib.suppress(FileNotFoundError):

@@ -22,6 +22,9 @@ SIZE_VARIABLE = "CPUWHEELS_COMPILER_CACHE_SIZE"
 DEFAULT_SIZE = "10G"
 """A first build adds 2.2 GB, most of it precompiled headers, of which 0.34 GB stay; see docs/compiler-cache.md."""
 
+SCRIPTS = Path(__file__).with_name("resources")
+"""What runs in front of the cache, and between it and a compiler; see ``resources/headers.py``."""
+
 _HITS = frozenset({"direct_cache_hit", "preprocessed_cache_hit"})
 
 
@@ -47,6 +50,10 @@ class CompilerCache:
     def own_folder(self) -> Path:
         """Return the local cache."""
         return self.folder or self.root / FOLDER
+
+    def launcher(self) -> list[str]:
+        """Return the command in front of a compiler's."""
+        return [str(SCRIPTS / "defer-header"), str(self.program)]
 
     def shared_folders(self) -> dict[Path, bool]:
         """Return the folders of the shared storage, with whether the compilers write it."""
@@ -80,6 +87,10 @@ class CompilerCache:
             # changed during the compilation and compile a second time.
             "SLOPPINESS": "pch_defines,time_macros,include_file_ctime",
             "BASEDIR": str(self.root),
+            # A precompiled header is known by a digest next to it, and there when a compiler reads it.
+            "PCH_EXTSUM": "1",
+            "PREFIX": "need-header",
+            "PATH": str(SCRIPTS),
             # The working directory is not in the objects: see the path maps in kernels/configure.py.
             "NOHASHDIR": "1",
         }

@@ -62,14 +62,14 @@ def test_sources_with_the_same_programs_share_one(
     assert cache_for(cache, store.trusting(Trust.LOCAL), source).folder != before
 
 
-RESULT, MANIFEST, LATER = "0/1/abcR", "0/1/abcM", "f/defR"
+RESULT, RECORD, LATER = "0/1/abcR", f"headers/{'0' * 64}.json", "f/defM"
 
 
 @pytest.fixture
 def releases(store: Store) -> Path:
     """What builds of releases left, `LATER` last; and files that are of no use to another cache."""
     folder = store.root / "compiler-cache"
-    for time, name in enumerate([RESULT, MANIFEST, LATER, "0/1/stats", "0/CACHEDIR.TAG", "tmp/1R"]):
+    for time, name in enumerate([RESULT, RECORD, LATER, "0/1/stats", "0/CACHEDIR.TAG", "tmp/1R", "headers/1"]):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(f"100 bytes of {name}".ljust(100))
         os.utime(folder / name, (time, time))
@@ -87,13 +87,13 @@ def test_a_new_one_begins_with_what_releases_have(
     with counted() as usage:
         folder = cache_for(cache, store.trusting(Trust.COMMIT), source).folder
     assert folder is not None
-    assert names(folder) == {RESULT, MANIFEST, LATER}
+    assert names(folder) == {RESULT, RECORD, LATER}
     assert usage.stored().keys() == {"compiler-cache"}
     assert (folder / RESULT).stat().st_mtime == (releases / RESULT).stat().st_mtime
     assert list((store.root / "work").iterdir()) == []
     (folder / RESULT).write_text("what a hostile build writes")
     assert (releases / RESULT).read_text().rstrip() == f"100 bytes of {RESULT}"
-    (folder / MANIFEST).unlink()
+    (folder / RECORD).unlink()
     cache_for(cache, store.trusting(Trust.COMMIT), source)
     assert names(folder) == {RESULT, LATER}, "it is begun once"
 
@@ -112,7 +112,7 @@ def test_what_was_used_last_comes_first_if_there_is_too_much(
 ) -> None:
     assert releases.is_dir()
     monkeypatch.setattr(apart, "BEGINS_WITH", 250)
-    assert names(cache_for(cache, store.trusting(Trust.LOCAL), source).folder) == {MANIFEST, LATER}
+    assert names(cache_for(cache, store.trusting(Trust.LOCAL), source).folder) == {RECORD, LATER}
 
 
 def test_two_that_begin_it_at_once(
@@ -125,10 +125,10 @@ def test_two_that_begin_it_at_once(
         """Copy, and let another build have made the cache meanwhile."""
         monkeypatch.undo()
         shutil.copy2(theirs, ours)
-        assert names(cache_for(cache, local, source).folder) == {RESULT, MANIFEST, LATER}
+        assert names(cache_for(cache, local, source).folder) == {RESULT, RECORD, LATER}
 
     monkeypatch.setattr(apart, "shutil", SimpleNamespace(copy2=copied, rmtree=shutil.rmtree))
-    assert names(cache_for(cache, local, source).folder) == {RESULT, MANIFEST, LATER}
+    assert names(cache_for(cache, local, source).folder) == {RESULT, RECORD, LATER}
     assert list((store.root / "work").iterdir()) == []
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuwheels.kernels.ccache.settings import CompilerCache, compiler_cache, was_hit
+from cpuwheels.kernels.ccache.settings import SCRIPTS, CompilerCache, compiler_cache, was_hit
 
 PROGRAM, ROOT = Path("/opt/ccache"), Path("/home/u/.cache/cpuwheels")
 
@@ -20,6 +20,9 @@ def test_settings() -> None:
     assert found["CCACHE_CONFIGPATH"] == os.devnull
     assert found["CCACHE_DEPEND"] == found["CCACHE_NOHASHDIR"] == "1"
     assert found["CCACHE_SLOPPINESS"].split(",") == ["pch_defines", "time_macros", "include_file_ctime"]
+    assert (SCRIPTS / found["CCACHE_PREFIX"]).is_file()
+    assert found["CCACHE_PATH"] == str(SCRIPTS), "ccache splits a prefix where it has blanks, and looks for it there"
+    assert found["CCACHE_PCH_EXTSUM"] == "1"
     assert "CCACHE_REMOTE_STORAGE" not in found
 
 
