@@ -24,6 +24,9 @@ with log.open("a") as stream:
     stream.write(f"made {{sorted(name for name in os.environ if name in {theirs!r})}}\\n")
 if "fails" in sys.argv:
     sys.exit(3)
+assert not Path("pch.hxx.gch").exists(), "ccache would take it for what the command reads"
+assert Path("../vllm/own $header.h").exists()
+assert Path(sys.argv[sys.argv.index("-I") + 1]).samefile("../vllm")
 Path(sys.argv[sys.argv.index("-MF") + 1]).write_text({dependencies!r})
 Path(sys.argv[sys.argv.index("-o") + 1]).write_text("a large header")
 if note := os.environ.get("CCACHE_STATSLOG"):
@@ -80,9 +83,9 @@ class Build:
         }
 
     def command(self, *words: str) -> list[str]:
-        inside = f"-I{self.folder.parent}/vllm"
+        inside = ["-I", f"{self.folder}/../vllm"]
         named = ["-MD", "-MT", "pch.hxx.gch", "-MF", "pch.hxx.gch.d", "-o", "pch.hxx.gch"]
-        return ["python3", str(self.root / "cache.py"), inside, "-x", "c++-header", *named, *words]
+        return ["python3", str(self.root / "cache.py"), *inside, "-x", "c++-header", *named, *words]
 
     def run(self, script: str, *words: str, identity: str = "gcc") -> int:
         (self.root / "note").unlink(missing_ok=True)
@@ -147,6 +150,7 @@ def test_a_compiler_that_reads_it_gets_it(build: Build) -> None:
     assert (later.made, later.header.read_text()) == (2, "a large header"), "one of them takes it out, for all"
     assert later.header.stat().st_mtime == 100, "ccache would store nothing that was made from a younger file"
     assert not Path(f"{later.header}.deferred").exists()
+    assert {path.name for path in later.folder.parent.iterdir()} == {"build", "vllm"}
 
 
 def test_a_compiler_does_not_go_on_without_it(build: Build) -> None:
@@ -156,6 +160,7 @@ def test_a_compiler_does_not_go_on_without_it(build: Build) -> None:
     (build.root / "cache.py").write_text("import sys; sys.exit(7)")
     assert later.run("need-header", "touch", "ran", "pch.hxx") == 7
     assert not (later.folder / "ran").exists()
+    assert later.header.read_text() == ""
     assert Path(f"{later.header}.deferred").exists(), "the next one tries again"
 
 

@@ -20,7 +20,12 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 RECORDS = "headers"
 """Folder of the records, below the compiler cache."""
@@ -43,7 +48,8 @@ def defer(command: list[str]) -> int:
     record = _folder() / f"{_key(command)}.json"
     known = _known(record)
     if known is None:
-        Path(f"{header}.deferred").unlink(missing_ok=True)
+        for path in (Path(f"{header}.deferred"), header):  # of an earlier command
+            path.unlink(missing_ok=True)
         if status := subprocess.call(command):
             return status
         content = _digest(header)
@@ -73,13 +79,35 @@ def need(header: Path) -> int:
         # The outcome of the job is that of the file that reads the header. ccache has its own switched off below it.
         theirs = {"CCACHE_DISABLE", "CCACHE_PREFIX", "CCACHE_STATSLOG"}
         environment = {name: value for name, value in os.environ.items() if name not in theirs}
-        if status := subprocess.call(command, env=environment):
-            return status
-        # ccache stores nothing that was made from a file that is younger than the job.
-        time = content.stat().st_mtime_ns
-        os.utime(header, ns=(time, time))
+        with _shadow(header) as folder:
+            there = [word.replace(str(Path.cwd()), str(folder)) for word in command]
+            if status := subprocess.call(there, cwd=folder, env=environment):
+                return status
+            # ccache stores nothing that was made from a file that is younger than the job.
+            time = content.stat().st_mtime_ns
+            os.utime(folder / header, ns=(time, time))
+            (folder / header).replace(header)
         deferred.unlink()
     return 0
+
+
+@contextlib.contextmanager
+def _shadow(header: Path) -> Iterator[Path]:
+    """Make a folder next to this one with the same files but for those of a header.
+
+    ccache has another name for what a header's command makes if the header is there, and for what its readers make if
+    it is not.
+    """
+    with tempfile.TemporaryDirectory(dir=Path.cwd().parent, prefix="header-") as name:
+        real, place = Path.cwd(), Path(name)
+        for part in header.parts:
+            for path in real.iterdir():
+                if path.name != part and not path.name.startswith(header.name):
+                    (place / path.name).symlink_to(path)
+            real, place = real / part, place / part
+            if part != header.name:
+                place.mkdir()
+        yield Path(name)
 
 
 def _after(command: list[str], option: str) -> Path | None:
