@@ -14,6 +14,7 @@ from cpuwheels.core.trust import Trust
 from cpuwheels.core.usage import counted
 from cpuwheels.kernels.ccache import apart
 from cpuwheels.kernels.ccache.apart import KEPT, cache_for
+from cpuwheels.kernels.ccache.resources.headers import RECORDS
 from cpuwheels.kernels.ccache.settings import CompilerCache
 from sample_source import write_tree
 
@@ -62,14 +63,14 @@ def test_sources_with_the_same_programs_share_one(
     assert cache_for(cache, store.trusting(Trust.LOCAL), source).folder != before
 
 
-RESULT, RECORD, LATER = "0/1/abcR", f"headers/{'0' * 64}.json", "f/defM"
+RESULT, RECORD, LATER = "0/1/abcR", f"{RECORDS}/{'0' * 64}.json", "f/defM"
 
 
 @pytest.fixture
 def releases(store: Store) -> Path:
     """What builds of releases left, `LATER` last; and files that are of no use to another cache."""
     folder = store.root / "compiler-cache"
-    for time, name in enumerate([RESULT, RECORD, LATER, "0/1/stats", "0/CACHEDIR.TAG", "tmp/1R", "headers/1"]):
+    for time, name in enumerate([RESULT, RECORD, LATER, "0/1/stats", "0/CACHEDIR.TAG", "tmp/1R", f"{RECORDS}/1"]):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(f"100 bytes of {name}".ljust(100))
         os.utime(folder / name, (time, time))

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -42,10 +43,11 @@ _NAME = re.compile(r"(?:[^\s\\]|\\.)+")
 
 def defer(command: list[str]) -> int:
     """Make the header that a command makes, or leave it in the cache; return the command's status."""
-    header, depfile = _after(command, "-o"), _after(command, "-MF")
-    if header is None or depfile is None or header.suffix != ".gch":
+    following = dict(itertools.pairwise(command))
+    header, depfile = Path(following.get("-o", "")), Path(following.get("-MF", ""))
+    if header.suffix != ".gch" or not depfile.name:
         return subprocess.call(command)
-    record = _folder() / f"{_key(command)}.json"
+    record = Path(os.environ["CCACHE_DIR"], RECORDS, f"{_key(command)}.json")
     known = _known(record)
     if known is None:
         for path in (Path(f"{header}.deferred"), header):  # of an earlier command
@@ -69,6 +71,7 @@ def defer(command: list[str]) -> int:
 
 def need(header: Path) -> int:
     """Take a header out of the cache, unless somebody has; return the status of the cache's command."""
+    header = Path(os.path.relpath(header))  # it is whole where ccache did not take the reader's command
     deferred, content = Path(f"{header}.deferred"), Path(f"{header}.sum")
     with Path(f"{header}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -108,16 +111,6 @@ def _shadow(header: Path) -> Iterator[Path]:
             if part != header.name:
                 place.mkdir()
         yield Path(name)
-
-
-def _after(command: list[str], option: str) -> Path | None:
-    """Return the file that an option names."""
-    place = command.index(option) + 1 if option in command else len(command)
-    return Path(command[place]) if place < len(command) else None
-
-
-def _folder() -> Path:
-    return Path(os.environ["CCACHE_DIR"], RECORDS)
 
 
 def _key(command: list[str]) -> str:

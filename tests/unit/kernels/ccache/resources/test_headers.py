@@ -153,6 +153,15 @@ def test_a_compiler_that_reads_it_gets_it(build: Build) -> None:
     assert {path.name for path in later.folder.parent.iterdir()} == {"build", "vllm"}
 
 
+def test_a_compiler_that_was_given_its_whole_path_gets_it(build: Build) -> None:
+    """ccache does that with a command that it does not take."""
+    build.defer()
+    later = build.another("two")
+    later.defer()
+    assert later.run("need-header", "true", str(later.header.with_suffix(""))) == 0
+    assert later.header.read_text() == "a large header"
+
+
 def test_a_compiler_does_not_go_on_without_it(build: Build) -> None:
     build.defer()
     later = build.another("two")
