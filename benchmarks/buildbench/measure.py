@@ -15,6 +15,7 @@ import psutil
 
 from buildbench.group import counted
 from buildbench.memory import held_below
+from buildbench.pace import Pace
 from cpuwheels.core.concurrency import in_background
 from cpuwheels.core.process import run
 
@@ -42,6 +43,7 @@ class Usage:
         peak: Bytes; the largest proportional set size of all processes together.
         group_peak: Bytes that the kernel counted at most, file cache included; None without a control group.
         others_cpu: Seconds of CPU time that the machine spent meanwhile on anything else.
+        pace: CPU seconds of a small fixed task meanwhile, the mean.
     """
 
     wall: float
@@ -49,6 +51,7 @@ class Usage:
     peak: int
     group_peak: int | None
     others_cpu: float
+    pace: float
 
     def then(self, other: Usage) -> Usage:
         """Return what this command and the next one took together."""
@@ -59,6 +62,7 @@ class Usage:
             peak=max(self.peak, other.peak),
             group_peak=max(peaks, default=None),
             others_cpu=self.others_cpu + other.others_cpu,
+            pace=(self.wall * self.pace + other.wall * other.pace) / (self.wall + other.wall),
         )
 
 
@@ -71,14 +75,14 @@ def measure(argv: Sequence[str | Path], *, log: Path, env: Mapping[str, str]) ->
     """
     all_before, own_before = _machine_cpu(), time.process_time()
     began = time.monotonic()
-    sampler = Sampler(os.getpid())
-    with counted() as group, in_background(sampler.watch):
+    sampler, pace = Sampler(os.getpid()), Pace()
+    with counted() as group, in_background(sampler.watch), in_background(pace.watch):
         done = run([*(group.prefix if group else ()), *argv], log=log, env=env)
         wall = time.monotonic() - began
         peak = group.peak() if group else None
     cpu = done.cpu_seconds
     others = _machine_cpu() - all_before - cpu - (time.process_time() - own_before)
-    return Usage(wall=wall, cpu=cpu, peak=sampler.peak, group_peak=peak, others_cpu=max(0.0, others))
+    return Usage(wall=wall, cpu=cpu, peak=sampler.peak, group_peak=peak, others_cpu=max(0.0, others), pace=pace.mean())
 
 
 class Sampler:

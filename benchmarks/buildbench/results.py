@@ -42,6 +42,8 @@ class Measured(Strict):
     """Our own version, with the commit of a checkout."""
     others_cpu: float
     """CPU seconds that the machine spent meanwhile on anything else, time taken by a hypervisor included."""
+    pace: float | None = None
+    """CPU seconds of a small fixed task meanwhile, the mean. None in results of an older benchmark."""
     wall: float
     """The whole command; without steering, configuring and building together."""
     kernels: float | None

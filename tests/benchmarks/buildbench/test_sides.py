@@ -31,7 +31,7 @@ RECORD = {
     "files": [job("a.o", 0, 1, user=1.0, system=0.5, peak=7).model_dump()],
     "else": 1,
 }
-USAGE = Usage(wall=20, cpu=30, peak=5, group_peak=6, others_cpu=0.5)
+USAGE = Usage(wall=20, cpu=30, peak=5, group_peak=6, others_cpu=0.5, pace=0.0101)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from bench_results import results, run, whole
         (99.94, "seconds", "99.9 s"),
         (6198.6, "seconds", "6,199 s"),
         (132_700_000, "bytes", "132.7 MB"),
+        (0.01234, "milliseconds", "12.3 ms"),
     ],
 )
 def test_figures(value: float | None, unit: str, text: str) -> None:
@@ -64,6 +65,18 @@ def test_only_what_was_measured_is_there() -> None:
     assert "Memory caps" not in text
     assert "| nothing changed: wall | 3.50 s | ≤ 1.0 s | MISSED |" in text
     assert "not measured" in text
+
+
+def test_a_machine_that_was_faster_for_one_side_is_told() -> None:
+    uneven = results(unsteered=run(100, 400, pace=0.012), ours=run(30, 100, pace=0.010))
+    text = report(uneven)
+    assert "| CPU time of a small fixed task meanwhile | 12.0 ms | 10.0 ms | 0.83 |" in text
+    assert "1.20 times as fast during cold/ours as during cold/unsteered" in text
+    assert "at the same speed the ratio of CPU seconds would be 0.360" in text
+    even = report(results(unsteered=run(100, 400, pace=0.0102), ours=run(30, 100, pace=0.010)))
+    assert "at the same speed" not in even
+    older = report(results(unsteered=run(100, 400), ours=run(30, 100)))
+    assert "fixed task" not in older
 
 
 def test_a_side_alone_has_no_ratio() -> None:
