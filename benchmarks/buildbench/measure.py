@@ -73,9 +73,9 @@ def measure(argv: Sequence[str | Path], *, log: Path, env: Mapping[str, str]) ->
         CommandError: It failed.
         StoreError: The log cannot be written.
     """
+    sampler, pace = Sampler(os.getpid()), Pace()
     all_before, own_before = _machine_cpu(), time.process_time()
     began = time.monotonic()
-    sampler, pace = Sampler(os.getpid()), Pace()
     with counted() as group, in_background(sampler.watch), in_background(pace.watch):
         done = run([*(group.prefix if group else ()), *argv], log=log, env=env)
         wall = time.monotonic() - began

@@ -17,7 +17,7 @@ from buildbench.results import (
     SANDBOX_PAIRS,
     UNSTEERED,
 )
-from buildbench.targets import PUBLISHED_WHEEL, cpu, kernels, peak, ratio, seen, verdicts, wall
+from buildbench.targets import PUBLISHED_WHEEL, cpu, kernels, pace, peak, ratio, ratio_of, seen, verdicts, wall
 from cpuwheels.core.progress import clock
 from cpuwheels.core.units import format_size
 
@@ -37,7 +37,7 @@ _ROWS: tuple[tuple[str, Pick, Unit], ...] = (
     ("peak memory (PSS)", seen, "bytes"),
     ("peak of the control group, with file cache", lambda run: run.group_peak, "bytes"),
     ("largest compiler or linker", lambda run: run.largest_job or None, "bytes"),
-    ("CPU time of a small fixed task meanwhile", lambda run: run.pace, "milliseconds"),
+    ("CPU time of a small fixed task meanwhile", pace, "milliseconds"),
 )
 _NONE = "-"
 _SAME = 0.03
@@ -88,7 +88,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def shown(value: float | None, unit: Unit) -> str:
-    """Return a figure for people: a ratio, seconds or bytes."""
+    """Return a ratio, seconds or bytes for people; with "milliseconds", seconds as these."""
     if value is None:
         return _NONE
     if unit == "ratio":
@@ -121,7 +121,7 @@ def _compared(results: Results) -> str:
         rows = [["files compiled and linked", *_jobs(results, theirs, own)]]
         for what, pick, unit in _ROWS:
             first, second = results.value(theirs, pick), results.value(own, pick)
-            if first is second is None:
+            if first is None and second is None:
                 continue
             texts = [_memory(value) if unit == "bytes" else shown(value, unit) for value in (first, second)]
             rows.append([what, *texts, shown(ratio(second, first), "ratio")])
@@ -178,7 +178,7 @@ def _again(results: Results) -> str:
             what,
             shown(results.value(key, wall), "seconds"),
             shown(results.value(key, cpu), "seconds"),
-            shown(ratio(results.value(key, cpu), results.value(OURS, cpu)), "ratio"),
+            shown(ratio_of(cpu, results, key, OURS), "ratio"),
         ]
         for what, key in named.items()
         if results.runs.get(key)
@@ -226,7 +226,7 @@ def _capped(results: Results) -> str:
                 _memory(results.most(key, peak)),
                 shown(ratio(results.most(key, peak), cap), "ratio"),
                 shown(results.value(key, kernels), "seconds"),
-                shown(ratio(results.value(key, kernels), results.value(base, kernels)), "ratio"),
+                shown(ratio_of(kernels, results, key, base), "ratio"),
                 results.runs[key][0].held.split(" /")[0].split(" (")[0],
             ]
         )
@@ -249,8 +249,7 @@ def _notes(results: Results) -> list[str]:
 
 def _uneven(results: Results, theirs: str, own: str) -> str:
     """Return what the ratio of two runs owes to a machine that was not as fast during one as during the other."""
-    faster = ratio(*(results.value(key, lambda run: run.pace) for key in (theirs, own)))
-    spent = ratio(results.value(own, cpu), results.value(theirs, cpu))
+    faster, spent = ratio_of(pace, results, theirs, own), ratio_of(cpu, results, own, theirs)
     if faster is None or spent is None or abs(faster - 1) < _SAME:
         return ""
     return (

@@ -78,12 +78,12 @@ def verdicts(results: Results) -> list[Verdict]:
     """Return every target, in the order of the modes."""
     return [
         Verdict(
-            "cold: CPU seconds of all processes, of unsteered", _ratio_of(cpu, results, OURS, UNSTEERED), COLD, "ratio"
+            "cold: CPU seconds of all processes, of unsteered", ratio_of(cpu, results, OURS, UNSTEERED), COLD, "ratio"
         ),
-        Verdict("cold: wall, of unsteered", _ratio_of(wall, results, OURS, UNSTEERED), COLD, "ratio"),
+        Verdict("cold: wall, of unsteered", ratio_of(wall, results, OURS, UNSTEERED), COLD, "ratio"),
         Verdict("one C++ file edited: wall, to the wheel", results.value(EDIT, wall), EDIT_SECONDS, "seconds"),
         Verdict(
-            "one C++ file edited: wall, of unsteered", _ratio_of(wall, results, EDIT, EDIT_UNSTEERED), EDITED, "ratio"
+            "one C++ file edited: wall, of unsteered", ratio_of(wall, results, EDIT, EDIT_UNSTEERED), EDITED, "ratio"
         ),
         Verdict("Python-only change: wall, to the wheel", results.value(PYTHON, wall), PYTHON_SECONDS, "seconds"),
         Verdict("nothing changed: wall", results.value(NOOP, wall), NOOP_SECONDS, "seconds"),
@@ -111,6 +111,11 @@ def kernels(run: Measured) -> float | None:
     return run.kernels
 
 
+def pace(run: Measured) -> float | None:
+    """Return the CPU time of a small fixed task meanwhile: the longer, the slower was the machine."""
+    return run.pace
+
+
 def seen(run: Measured) -> float:
     """Return the most memory that the benchmark saw, which measures both sides in the same way."""
     return run.peak
@@ -126,7 +131,8 @@ def ratio(first: float | None, second: float | None) -> float | None:
     return None if first is None or not second else first / second
 
 
-def _ratio_of(pick: Callable[[Measured], float], results: Results, first: str, second: str) -> float | None:
+def ratio_of(pick: Callable[[Measured], float | None], results: Results, first: str, second: str) -> float | None:
+    """Return the ratio of one figure of two runs, given their keys, or None if one of the two was not measured."""
     return ratio(results.value(first, pick), results.value(second, pick))
 
 
@@ -150,7 +156,7 @@ def _parity(results: Results) -> Iterator[Verdict]:
 
 def _sandbox(results: Results) -> Iterator[Verdict]:
     what = "cold: CPU seconds, of the same without a sandbox"
-    yield Verdict(what, _ratio_of(cpu, results, OURS, OPEN), SANDBOXED, "ratio")
+    yield Verdict(what, ratio_of(cpu, results, OURS, OPEN), SANDBOXED, "ratio")
     for name, key, without in SANDBOX_PAIRS[1:]:
         pair = results.value(key, wall), results.value(without, wall)
         more = None if pair[0] is None or pair[1] is None else pair[0] - pair[1]
