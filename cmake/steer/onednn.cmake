@@ -16,9 +16,12 @@ macro(cpuwheels_provide_onednn)
     add_subdirectory("${CPUWHEELS_ONEDNN_SOURCE}" "${_cpuwheels_onednn_build}" EXCLUDE_FROM_ALL)
     cpuwheels_tune_onednn_once()
   else()
-    # Another configuration of the same source has built it; modules are linked with what it shares (shared.cmake).
+    # It was built before, for another configuration or another source; modules are linked with what it shares
+    # (shared.cmake).
     set(_cpuwheels_onednn_build "${CPUWHEELS_BUILT}/_deps/onednn-build")
     add_library(dnnl INTERFACE)
+    # As oneDNN's own target has it: the compiler cache knows a file by the words of its command.
+    target_include_directories(dnnl INTERFACE "${CPUWHEELS_ONEDNN_SOURCE}/src/../include")
     # As oneDNN's own project() has it; upstream includes from both.
     set(oneDNN_SOURCE_DIR "${CPUWHEELS_ONEDNN_SOURCE}")
     set(oneDNN_BINARY_DIR "${_cpuwheels_onednn_build}")

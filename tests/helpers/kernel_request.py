@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cpuwheels.config.matrix import CompilerRequirements, Library, Target
 from cpuwheels.environment.sealed_env import Environment
 from cpuwheels.kernels.request import KernelRequest, configurations
+from cpuwheels.kernels.workspace import Workspace
 from cpuwheels.source.onednn import OneDnn
 from cpuwheels.source.patched import PreparedSource
 from cpuwheels.toolchain.result import Toolchain
@@ -30,6 +31,9 @@ TARGET = Target(
     worst_peak=1 << 30,
     worst_peak_debug=1 << 30,
 )
+SHARED = TARGET.model_copy(update={"defines": {**TARGET.defines, "CPUWHEELS_SHARED": "dnnl=dnnl_ext"}})
+"""A target whose libraries share oneDNN."""
+
 STEERING = (
     "project.cmake",
     "sanitize.cmake",
@@ -106,3 +110,19 @@ def kernel_request(base: Path, changes: Mapping[str, str | None] | None = None, 
         "onednn": OneDnn(base / "onednn", "v3.13", "c" * 40, "c" * 40, "pinned"),
     }
     return KernelRequest(**values | replaced)
+
+
+def write_library(workspace: Workspace, calls: str) -> None:
+    """Write what the shared oneDNN of a finished build consists of.
+
+    Args:
+        workspace: The first configuration.
+        calls: The symbols that it is called for, one per line.
+    """
+    build = workspace.first_build
+    (build / "_deps" / "onednn-build" / "include").mkdir(parents=True, exist_ok=True)
+    (build / "_deps" / "onednn-build" / "include" / "dnnl_config.h").write_text("// options\n")
+    (build / "libcpuwheels_dnnl.so").write_text("oneDNN")
+    workspace.libraries_list.write_text("cpuwheels_dnnl\n")
+    workspace.onednn_calls.parent.mkdir(exist_ok=True)
+    workspace.onednn_calls.write_text(calls)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import time
 from html import unescape
 from pathlib import Path
 
 import pytest
 
+from cpuwheels.core.trust import Trust
 from cpuwheels.pipeline.comparison.result import Comparison
 from tiny_project import Tiny
 
@@ -70,6 +72,51 @@ def test_only_what_the_compiler_reads_makes_kernels_anew(tiny: Tiny, tmp_path: P
     said, fourth = build(here, tree)
     assert NOTHING in said
     assert fourth["kernel_key"] == first["kernel_key"]
+
+
+def makes_onednn(here: Tiny) -> bool:
+    """Return whether the last build compiled and linked oneDNN, as its log tells; it has to have compiled anything."""
+    text = max((here.dist / "logs" / "x86").glob("*/compile.log")).read_text()
+    assert "ops.cpp.o" in text
+    made = ["tiny_dnnl.cpp.o" in text, "Linking CXX shared library libcpuwheels_dnnl.so" in text]
+    assert all(made) or not any(made)
+    return all(made)
+
+
+def test_onednn_is_linked_as_it_was_made(tiny: Tiny, tmp_path: Path) -> None:
+    here = dataclasses.replace(tiny, dist=tmp_path / "dist")
+    tree = here.changed_tree(tmp_path / "library")
+    with (tree / "CMakeLists.txt").open("a") as stream:
+        stream.write(f"# {time.time_ns()}\n")  # nobody has built with these programs
+    libraries = here.cache / Trust.LOCAL.value / "onednn-libraries"
+    before = set(libraries.glob("*"))
+    build(here, tree)
+    made = set(libraries.glob("*")) - before
+    assert makes_onednn(here)
+    kernel = tree / "csrc" / "cpu" / "ops.cpp"
+    kernel.write_text(f"{kernel.read_text()}// one more line\n")
+    _, finished = build(here, tree)
+    assert not makes_onednn(here)
+    assert "dnnl_common" in finished["compilers"]["flags"]
+
+    # The same wheel as from a build of its own.
+    for entry in (*made, libraries.with_name("kernels") / finished["kernel_key"]):
+        shutil.rmtree(entry)
+    _, own = build(here, tree)
+    assert makes_onednn(here)
+    assert own["wheel"]["sha256"] == finished["wheel"]["sha256"]
+    assert own["compilers"]["flags"] == finished["compilers"]["flags"]
+
+    # What it calls decides about the library.
+    helper = tree / "csrc" / "cpu" / "helper.cpp"
+    helper.write_text(helper.read_text().replace("tiny_multiply(a, b)", "tiny_multiply(a, tiny_divide(b, 1.0f))"))
+    said, more = build(here, tree)
+    assert "calls other functions of oneDNN than those before it: making its own" in said
+    assert more["wheel"]["sha256"] != own["wheel"]["sha256"]
+    kernel.write_text(f"{kernel.read_text()}// and another\n")
+    said, _ = build(here, tree)
+    assert "calls other functions" not in said
+    assert not makes_onednn(here)
 
 
 def test_the_report_and_what_was_learned(tiny: Tiny, tiny_wheel: Path) -> None:

@@ -9,7 +9,19 @@ from __future__ import annotations
 
 from enum import Enum
 
-NAMESPACED = frozenset({"kernels", "audited", "reads", "classes", "packages", "measured", "compiler-cache"})
+NAMESPACED = frozenset(
+    {
+        "kernels",
+        "onednn-libraries",
+        "onednn-calls",
+        "audited",
+        "reads",
+        "classes",
+        "packages",
+        "measured",
+        "compiler-cache",
+    }
+)
 """Kinds of results that come from running a source's own programs; all others come from this program's own work, and
 from what it pins."""
 

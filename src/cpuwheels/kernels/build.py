@@ -16,7 +16,7 @@ from cpuwheels.kernels.acl_library import get_acl_library
 from cpuwheels.kernels.ccache.apart import cache_for
 from cpuwheels.kernels.ccache.compress import compress_cache
 from cpuwheels.kernels.collect import collect
-from cpuwheels.kernels.compile_flags import read_flags, write_flags
+from cpuwheels.kernels.compile_flags import flags_of, read_flags, write_flags
 from cpuwheels.kernels.configure import configure
 from cpuwheels.kernels.confined import confinement
 from cpuwheels.kernels.depfile import kernels_key, read_files, reads_cache
@@ -25,6 +25,7 @@ from cpuwheels.kernels.launchers import Launchers
 from cpuwheels.kernels.memory.admission import MemoryUse, gate_session, open_gate
 from cpuwheels.kernels.memory.ledger import LEDGER, read_records
 from cpuwheels.kernels.ninja import compile_modules
+from cpuwheels.kernels.onednn_library import find_library, keep_library
 from cpuwheels.kernels.onednn_pruning import (
     lacks_onednn,
     read_unused,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from cpuwheels.kernels.ccache.settings import CompilerCache
     from cpuwheels.kernels.depfile import Reads
     from cpuwheels.kernels.memory.admission import CapPlan
+    from cpuwheels.kernels.onednn_library import OneDnnLibrary
     from cpuwheels.kernels.request import KernelRequest
 
 KIND = "kernels"
@@ -93,10 +95,11 @@ def get_kernels(
                 )
             reads = read_files(request, workspaces, store.root)
             key = kernels_key(request, reads)
+            library = keep_library(store, request, workspaces[0])
 
             def fill(folder: Path) -> None:
                 collect(request, workspaces, folder, context.logs / "collect.log")
-                write_flags(workspaces, folder)
+                write_flags({**(library.flags if library else {}), **flags_of(workspaces)}, folder)
                 (folder / MEMORY).write_bytes(_MEMORY_USE.dump_json(memory, indent=1))
 
             folder = store.get(KIND, key, fill, ask=False)
@@ -141,7 +144,8 @@ def _build(
 ) -> MemoryUse:
     """Configure and compile in workspaces, going on where an earlier run was interrupted."""
     first = workspaces[0]
-    first.prepare(request)
+    library = find_library(context.store, request)
+    first.prepare(request, has_onednn=library is not None)
     open_gate(plan)
     first.link_acl(get_acl_library(context, request, plan, cache))
     name = unused_name(request)
@@ -151,12 +155,19 @@ def _build(
         write_unused(first.unused, unused)
     if cache:
         cache = _own_cache(context, cache, request.source.folder)
-    confined = confinement(context, request, first.folder, plan.gate, cache, inputs=[first.acl])
+    confined = confinement(
+        context, request, first.folder, plan.gate, cache, inputs=[first.acl, *([first.onednn] if library else [])]
+    )
     launchers = replace(Launchers.of(plan.gate, first.ledger, cache, request), confinement=confined)
-    used = [_compile(context, request, workspace, launchers, plan) for workspace in workspaces]
+    used = [_compile(context, request, first, launchers, plan, library)]
+    if library and not library.fits(first):
+        context.reporter.info("this source calls other functions of oneDNN than those before it: making its own")
+        library = None
+        used = [_compile(context, request, first, launchers, plan, None)]
+    used += [_compile(context, request, workspace, launchers, plan, library) for workspace in workspaces[1:]]
     if cache:
         compress_cache(cache, confined, context.reporter, context.logs / "compiler-cache.log")
-    if request.onednn and not read_unused(first.unused):
+    if request.onednn and library is None and not read_unused(first.unused):
         write_unused(learned, still_unused(unused, unused_files(first)))
     return replace(
         used[0], peak=max(use.peak for use in used), wrong=tuple(wrong for use in used for wrong in use.wrong)
@@ -171,21 +182,26 @@ def _own_cache(context: BuildContext, cache: CompilerCache, source: Path) -> Com
 
 
 def _compile(
-    context: BuildContext, request: KernelRequest, workspace: Workspace, launchers: Launchers, plan: CapPlan
+    context: BuildContext,
+    request: KernelRequest,
+    workspace: Workspace,
+    launchers: Launchers,
+    plan: CapPlan,
+    library: OneDnnLibrary | None,
 ) -> MemoryUse:
-    """Configure and compile one workspace."""
+    """Configure and compile one workspace, with a finished oneDNN if there is one."""
     reporter, logs = context.reporter, context.logs
-    workspace.prepare(request)
+    workspace.prepare(request, has_onednn=library is not None)
     open_gate(plan)
     suffix = f"-{workspace.configuration.name}" if workspace.configuration.name else ""
     reporter.info("configuring upstream's CMake project")
-    configure(request, workspace, launchers, logs / f"configure{suffix}.log")
+    configure(request, workspace, launchers, logs / f"configure{suffix}.log", library)
     log = logs / f"compile{suffix}.log"
     with gate_session(plan, workspace.outputs(), workspace.ledger) as session:
         reporter.info(f"compiling {', '.join(workspace.modules())}; log: {log}")
         reporter.info(f"memory cap {format_size(plan.jobs.cap)} ({plan.jobs.where}), enforced by {session.held.how}")
         compile_modules(request, workspace, launchers, session, reporter, log)
-        if request.onednn and workspace.is_first and (lacking := lacks_onednn(workspace)):
+        if request.onednn and library is None and workspace.is_first and (lacking := lacks_onednn(workspace)):
             reporter.info(f"this source needs more of oneDNN than expected ({lacking[0]}, ...): compiling all of it")
             write_unused(workspace.unused, [])
             compile_modules(request, workspace, launchers, session, reporter, log)

@@ -44,13 +44,27 @@ def collect(request: KernelRequest, workspaces: Sequence[Workspace], folder: Pat
     for library in workspaces[0].libraries():
         _keep(request, library, folder / LIBRARIES / library.name, folder / DEBUG, log)
     if os.path.lexists(workspaces[0].ledger):
-        try:
-            (folder / LEDGER).write_bytes(read_regular(workspaces[0].ledger, _LEDGER_SIZE))
-        except ValueError as error:
-            raise _refused(workspaces[0].ledger, str(error)) from error
+        (folder / LEDGER).write_bytes(read_built(workspaces[0].ledger, _LEDGER_SIZE))
 
 
-def _refused(path: Path, fault: str) -> CompileError:
+def read_built(path: Path, most: int) -> bytes:
+    """Return the content of a file that a build left.
+
+    Args:
+        path: The file.
+        most: Bytes that it may have.
+
+    Raises:
+        CompileError: There is something else in its place.
+    """
+    try:
+        return read_regular(path, most)
+    except ValueError as error:
+        raise refused(path, str(error)) from error
+
+
+def refused(path: Path, fault: str) -> CompileError:
+    """Return the error for something that a build left and that is not taken over."""
     return CompileError(
         f"the build left something that is not taken over: {fault}",
         where=path,
@@ -61,7 +75,7 @@ def _refused(path: Path, fault: str) -> CompileError:
 def _keep(request: KernelRequest, built: Path, kept: Path, debug_folder: Path, log: Path) -> None:
     """Make a copy of a finished file, stripped where that is due."""
     if built.is_symlink() or (built.exists() and not built.is_file()):
-        raise _refused(built, f"{built.name} is no regular file")
+        raise refused(built, f"{built.name} is no regular file")
     kept.parent.mkdir(exist_ok=True)
     # macOS's are linked without symbols of their own, and signed as they are; sanitizers' reports name lines by what
     # stripping takes away.

@@ -45,18 +45,23 @@ def common_flags(compilations: Iterable[Mapping[str, str]], build: str) -> dict[
     return {target: tuple(flags) for target, flags in sorted(found.items())}
 
 
-def write_flags(workspaces: Sequence[Workspace], folder: Path) -> None:
-    """Write the flags of every target; a kernel library has the name that it has in the wheel."""
+def flags_of(workspaces: Sequence[Workspace]) -> dict[str, tuple[str, ...]]:
+    """Return the flags of every target; a kernel library has the name that it has in the wheel."""
     flags: dict[str, tuple[str, ...]] = {}
     for workspace in workspaces:
         names = workspace.configuration.names()
         for target, found in common_flags(workspace.compilations(), str(workspace.build)).items():
             if target in names or workspace.is_first:
                 flags[names.get(target, target)] = found
-    write_atomic(folder / FILE, _FLAGS.dump_json(flags, indent=1))
+    return flags
+
+
+def write_flags(flags: Mapping[str, tuple[str, ...]], folder: Path) -> None:
+    """Write the flags of targets into a folder."""
+    write_atomic(folder / FILE, _FLAGS.dump_json(dict(sorted(flags.items())), indent=1))
 
 
 def read_flags(folder: Path) -> dict[str, tuple[str, ...]]:
-    """Return the flags by target or library; nothing for kernels that were built before flags were kept."""
+    """Return a folder's flags by target or library; nothing for kernels that were built before flags were kept."""
     path = folder / FILE
     return _FLAGS.validate_json(path.read_bytes()) if path.is_file() else {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.kernels.cmake import run_cmake
 from cpuwheels.kernels.cmake_cache import STABLE_ROOT, build_variables, cache_text, toolchain_text
-from cpuwheels.kernels.confined import require_files
+from cpuwheels.kernels.confined import TORCH_PLACE, require_files
 from cpuwheels.kernels.request import OPTIMISATION
 from cpuwheels.kernels.sanitizers import SANITIZERS, STEERING
 
@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.kernels.launchers import Launchers
+    from cpuwheels.kernels.onednn_library import OneDnnLibrary
     from cpuwheels.kernels.request import KernelRequest
     from cpuwheels.kernels.workspace import Workspace
 
 
-def configure(request: KernelRequest, workspace: Workspace, launchers: Launchers, log: Path) -> None:
+def configure(
+    request: KernelRequest, workspace: Workspace, launchers: Launchers, log: Path, library: OneDnnLibrary | None = None
+) -> None:
     """Run CMake's configuration unless the same settings were configured before.
 
     Args:
@@ -27,15 +30,19 @@ def configure(request: KernelRequest, workspace: Workspace, launchers: Launchers
         workspace: Where.
         launchers: Commands put in front of every compiler and linker.
         log: CMake's output.
+        library: A finished oneDNN for the first configuration, which makes its own otherwise.
 
     Raises:
         ConfigureError: CMake stopped; its output is in the message.
     """
-    settings = init_cache(request, workspace, launchers)
+    settings = init_cache(request, workspace, launchers, has_onednn=library is not None)
     values = toolchain_values(request, workspace)
     if workspace.is_configured(settings, values):
         return
     workspace.forget_configuration()
+    if library and workspace.is_first:
+        with storage_errors(workspace.build):
+            library.place(workspace.build)
     if openmp := sysroot_openmp(request):
         with storage_errors(workspace.build):
             workspace.openmp.parent.mkdir(parents=True)
@@ -48,7 +55,7 @@ def configure(request: KernelRequest, workspace: Workspace, launchers: Launchers
         workspace.source,
         workspace.build,
         workspace.init_cache,
-        env=build_environment_variables(request, workspace, launchers),
+        env=build_environment_variables(request, workspace, launchers) | _answers(request),
         launchers=launchers,
         log=log,
         next_step="read the log; a new upstream version may need another compiler or another patch",
@@ -78,8 +85,22 @@ def build_environment_variables(request: KernelRequest, workspace: Workspace, la
     )
 
 
-def init_cache(request: KernelRequest, workspace: Workspace, launchers: Launchers) -> str:
-    """Return the text of the initial cache (``cmake -C``)."""
+def _answers(request: KernelRequest) -> dict[str, str]:
+    """Return the variables with which programs that CMake starts find what answers for torch before torch itself."""
+    if request.environment.foreign:
+        return {}  # the environment's own is such a package already
+    return {"PYTHONPATH": str(TORCH_PLACE), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def init_cache(request: KernelRequest, workspace: Workspace, launchers: Launchers, *, has_onednn: bool = False) -> str:
+    """Return the text of the initial cache (``cmake -C``).
+
+    Args:
+        request: What is built.
+        workspace: Where.
+        launchers: Commands put in front of every compiler and linker.
+        has_onednn: Whether the first configuration is linked with a finished oneDNN, as all others are.
+    """
     environment, cmake = request.environment, request.root / "cmake"
     debug = " -g" if request.debug_symbols else ""
     entries: dict[str, str] = {
@@ -105,7 +126,7 @@ def init_cache(request: KernelRequest, workspace: Workspace, launchers: Launcher
         # Torch for another machine: upstream's questions about it are answered by the steering.
         "CPUWHEELS_TORCH": str(environment.torch_folder) if environment.foreign else "",
         "CPUWHEELS_CPUINFO": str(workspace.cpuinfo),
-        "CPUWHEELS_BUILT": "" if workspace.is_first else str(workspace.first_build),
+        "CPUWHEELS_BUILT": "" if workspace.is_first and not has_onednn else str(workspace.first_build),
         "CPUWHEELS_ACL": str(workspace.acl) if request.acl and request.acl.commit else "",
         "CPUWHEELS_ONEDNN_SOURCE": str(workspace.onednn),
         "CPUWHEELS_ONEDNN_TAG": request.onednn.tag if request.onednn else "",

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from cpuwheels.sandbox.confine import Confined, Sandbox
     from cpuwheels.toolchain.result import Toolchain
 
+TORCH_PLACE = Path(__file__).with_name("resources") / "torch_place"
+"""Folder of packages with what answers for torch while CMake configures."""
+
 _ZIG_CACHE = "zig"
 
 
@@ -89,6 +92,7 @@ def confinement(
         environment.torch_folder,
         *environment.places,
         request.root / "cmake",
+        TORCH_PLACE,
         gate.memgate,
         *toolchain_places(request.toolchain),
         *inputs,

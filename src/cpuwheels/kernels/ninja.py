@@ -54,7 +54,8 @@ def compile_modules(
     """
     ninja = request.environment.scripts / "ninja"
     env = build_environment_variables(request, workspace, launchers)
-    run_ninja(ninja, workspace.build, workspace.modules(), env, launchers, session, reporter, log)
+    targets = [*workspace.modules(), *workspace.lists()]
+    run_ninja(ninja, workspace.build, targets, env, launchers, session, reporter, log)
     workspace.require_files()
 
 

@@ -48,19 +48,27 @@ class Workspace:
         self.unused = folder / "onednn-unused.txt"
         self.modules_list = self.build / "cpuwheels-modules.txt"
         self.libraries_list = self.first_build / "cpuwheels-libraries.txt"
+        self.onednn_calls = self.first_build / "shared" / "called.txt"
         self._prepared = folder / "prepared"
+        self._own_onednn = folder / "prepared-onednn"
         self._configured = own / "configured"
 
-    def prepare(self, request: KernelRequest) -> None:
+    def prepare(self, request: KernelRequest, *, has_onednn: bool = False) -> None:
         """Copy the sources, unless that was finished before, since the machine was started.
 
         The trees in the store are never built in: upstream's build generates headers among its sources.
+
+        Args:
+            request: What is built.
+            has_onednn: Whether nothing of oneDNN is built, and only its headers are read.
         """
         with storage_errors(self.folder):
             if is_complete(self._prepared):
                 os.utime(self.folder)  # somebody is going on with it
             else:
                 self._copy(request)
+            if request.onednn is not None:
+                self._place_onednn(request.onednn.folder, copy=not has_onednn)
             write_atomic(self.cpuinfo, self.configuration.cpuinfo)
 
     def _copy(self, request: KernelRequest) -> None:
@@ -75,10 +83,18 @@ class Workspace:
                 shutil.copytree(origin, self.source / part, symlinks=True)
             elif origin.is_file():
                 shutil.copy2(origin, self.source / part)
-        if request.onednn is not None:
-            entry = request.onednn.folder
-            shutil.copytree(entry, self.onednn, symlinks=True, ignore=skip_manifest(entry))
         mark_complete(self._prepared)
+
+    def _place_onednn(self, entry: Path, *, copy: bool) -> None:
+        if is_complete(self._own_onednn) if copy else self.onednn.is_symlink():
+            return
+        self._own_onednn.unlink(missing_ok=True)
+        remove_tree(self.onednn)
+        if copy:
+            shutil.copytree(entry, self.onednn, symlinks=True, ignore=skip_manifest(entry))
+            mark_complete(self._own_onednn)
+        else:
+            self.onednn.symlink_to(entry)
 
     def link_acl(self, compiled: Path | None) -> None:
         """Give the compiled Arm Compute Library, if there is one, a place next to the sources."""
@@ -140,6 +156,10 @@ class Workspace:
         """Return the shared libraries that modules have in common, see ``cmake/steer/shared.cmake``."""
         names = self.libraries_list.read_text().split() if self.libraries_list.is_file() else []
         return [self.first_build / f"lib{name}.so" for name in names]
+
+    def lists(self) -> list[str]:
+        """Return the targets that only write down what was compiled, see ``cmake/steer/shared.cmake``."""
+        return ["cpuwheels_calls"] if self.is_first and self.libraries() else []
 
     def module(self, name: str) -> Path:
         """Return the file of an extension module."""

@@ -28,12 +28,13 @@ from cpuwheels.kernels.memory.admission import CapPlan, MemoryUse
 from cpuwheels.kernels.memory.costs import WrongPrediction
 from cpuwheels.kernels.memory.limits import JobPlan
 from cpuwheels.kernels.memory.memgate import GateFolder
+from cpuwheels.kernels.onednn_library import KIND, OneDnnLibrary
 from cpuwheels.kernels.onednn_pruning import unused_name
 from cpuwheels.kernels.request import KernelRequest
 from cpuwheels.kernels.result import Kernels
 from cpuwheels.kernels.workspace import Workspace
 from cpuwheels.shared.folder import Folder
-from kernel_request import TARGET, kernel_request
+from kernel_request import SHARED, TARGET, kernel_request, write_library
 from shared_stores import reader, share_all
 
 TWO = TARGET.model_copy(
@@ -42,7 +43,7 @@ TWO = TARGET.model_copy(
 """A target whose libraries are two configurations of upstream's project."""
 
 
-COMPILATIONS = [{"command": "g++ -O3 -c a.cpp", "output": "CMakeFiles/_C.dir/a.cpp.o"}]
+COMPILATIONS = [{"command": "g++ -O3 -c a.cpp", "file": "a.cpp", "output": "CMakeFiles/_C.dir/a.cpp.o"}]
 
 
 READS = Reads(files=("CMakeLists.txt", "cmake/cpu_extension.cmake", "csrc/cpu/ops.cpp"), folders=("csrc/cpu",))
@@ -55,6 +56,8 @@ class Steps:
         self.base = base
         self.done: list[str] = []
         self.unused: list[list[str]] = []
+        self.libraries: list[OneDnnLibrary | None] = []
+        self.calls = "dnnl_multiply\n"
         self.fault: CompileError | None = None
         self.lacking: list[list[str]] = []
         self.acl: Path | None = None
@@ -63,7 +66,7 @@ class Steps:
         self.begun, self.go_on = threading.Event(), threading.Event()
         self.go_on.set()
         steps: dict[str, Any] = {
-            "configure": lambda _, workspace, __, log: self._note("configure", workspace, log),
+            "configure": self._configure,
             "compile_modules": self._compile,
             "lacks_onednn": lambda _: self.lacking.pop(0) if self.lacking else [],
             "unused_files": lambda _: self.found_unused,
@@ -82,12 +85,28 @@ class Steps:
     def _note(self, step: str, workspace: Workspace, log: Path) -> None:
         self.done.append(f"{step} {workspace.configuration.name or 'first'} {log.name}")
 
+    def _configure(
+        self, _request: object, workspace: Workspace, _launchers: object, log: Path, library: OneDnnLibrary | None
+    ) -> None:
+        self._note("configure", workspace, log)
+        self.libraries.append(library)
+
     def _compile(
-        self, _request: object, workspace: Workspace, _launchers: object, _session: object, _reporter: object, log: Path
+        self,
+        request: KernelRequest,
+        workspace: Workspace,
+        _launchers: object,
+        _session: object,
+        _reporter: object,
+        log: Path,
     ) -> None:
         self._note("compile", workspace, log)
         assert (workspace.source / "csrc/cpu/ops.cpp").is_file()
         self.unused.append(workspace.unused.read_text().split())
+        if self.libraries:
+            assert workspace.onednn.is_symlink() == (self.libraries[-1] is not None)
+        if request.target.defines == SHARED.defines:
+            write_library(workspace, self.calls)
         self.begun.set()
         assert self.go_on.wait(20)
         if self.fault:
@@ -338,6 +357,73 @@ def test_a_list_that_is_the_same_is_not_written_again(stage: Stage, steps: Steps
         (unused,) = (stage.base / "cache" / "work").glob("*/onednn-unused.txt")
         times.append(unused.stat().st_mtime_ns)
     assert times[0] == times[1]
+
+
+class TestFinishedOneDnn:
+    """The library that an earlier build made."""
+
+    def changed(self, stage: Stage, text: str) -> KernelRequest:
+        request = stage.request(target=SHARED)
+        (request.source.folder / "csrc" / "cpu" / "ops.cpp").write_text(text)
+        return request
+
+    def test_it_is_made_once(self, stage: Stage, steps: Steps) -> None:
+        first = stage.get(self.changed(stage, "int one;\n"))
+        second = stage.get(self.changed(stage, "int two;\n"))
+        assert first.key != second.key
+        assert [library is not None for library in steps.libraries] == [False, True]
+        assert len(steps.done) == 4
+        (entry,) = (stage.base / "cache" / KIND).iterdir()
+        assert steps.libraries[1]
+        assert steps.libraries[1].folder == entry
+
+    def test_a_source_that_calls_others_of_its_functions_makes_its_own(
+        self, stage: Stage, steps: Steps, story: io.StringIO
+    ) -> None:
+        stage.get(self.changed(stage, "int one;\n"))
+        steps.calls = "dnnl_divide\ndnnl_multiply\n"
+        stage.get(self.changed(stage, "int two;\n"))
+        assert [library and library.calls for library in steps.libraries] == [None, ("dnnl_multiply",), None]
+        assert "calls other functions of oneDNN than those before it: making its own" in story.getvalue()
+        stage.get(self.changed(stage, "int three;\n"))
+        assert steps.libraries[-1]
+        assert steps.libraries[-1].calls == ("dnnl_divide", "dnnl_multiply")
+        assert len(list((stage.base / "cache" / KIND).iterdir())) == 2
+
+    def test_programs_of_another_source_make_their_own(self, stage: Stage, steps: Steps) -> None:
+        stage.get(self.changed(stage, "int one;\n"))
+        request = self.changed(stage, "int two;\n")
+        (request.source.folder / "CMakeLists.txt").write_text("# hostile\n")
+        stage.get(request)
+        assert steps.libraries == [None, None]
+
+    def test_nothing_is_learned_of_what_it_has_not(self, stage: Stage, steps: Steps) -> None:
+        request = self.changed(stage, "int one;\n")
+        stage.get(request)
+        stage.learned(request).unlink()
+        steps.lacking = [["dnnl_lrn"]]
+        stage.get(self.changed(stage, "int two;\n"))
+        assert not stage.learned(request).exists()
+        assert len(steps.unused) == 2
+
+    def test_all_configurations_are_linked_with_it(self, stage: Stage, steps: Steps) -> None:
+        two = TWO.model_copy(update={"defines": SHARED.defines})
+        stage.get(stage.request(target=two))
+        request = stage.request(target=two)
+        (request.source.folder / "csrc" / "cpu" / "ops.cpp").write_text("int two;\n")
+        stage.get(request)
+        assert [library is not None for library in steps.libraries] == [False, False, True, True]
+
+    def test_a_build_that_failed_with_it_is_gone_on_with(self, stage: Stage, steps: Steps) -> None:
+        stage.get(self.changed(stage, "int one;\n"))
+        request = self.changed(stage, "int two;\n")
+        steps.fault = CompileError("no")
+        with pytest.raises(CompileError):
+            stage.get(request)
+        steps.fault = None
+        shutil.rmtree(stage.base / "cache" / KIND)
+        assert stage.get(request).built
+        assert [library is not None for library in steps.libraries] == [False, True, False]
 
 
 def test_two_builds_of_the_same_kernels_compile_them_once(stage: Stage, steps: Steps) -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from cpuwheels.config.matrix import Library
-from cpuwheels.kernels.compile_flags import common_flags, read_flags, write_flags
+from cpuwheels.kernels.compile_flags import common_flags, flags_of, read_flags, write_flags
 from cpuwheels.kernels.request import configurations
 from cpuwheels.kernels.workspace import Workspace
 from kernel_request import TARGET
@@ -47,7 +47,7 @@ def test_a_library_has_the_name_that_it_has_in_the_wheel(tmp_path: Path) -> None
         entries = [entry("_C", "a.cpp", flag, str(space.build)), entry("spinloop", "s.cpp", flag, str(space.build))]
         (space.build / "compile_commands.json").write_text(json.dumps(entries))
     (tmp_path / "kept").mkdir()
-    write_flags(spaces, tmp_path / "kept")
+    write_flags(flags_of(spaces), tmp_path / "kept")
     assert read_flags(tmp_path / "kept") == {
         "_C": ("-DX=1", "-mavx2"),
         "_C_NEWER": ("-DX=1", "-mavx512f"),

@@ -53,6 +53,20 @@ def test_a_link_to_what_no_key_names_is_refused(workspace: Workspace, request_: 
     assert not workspace.source.exists()
 
 
+def test_onednn_that_is_built_already_is_only_read(workspace: Workspace, request_: KernelRequest) -> None:
+    workspace.prepare(request_, has_onednn=True)
+    assert workspace.onednn.resolve() == request_.onednn.folder.resolve()
+    workspace.prepare(request_)
+    assert not workspace.onednn.is_symlink()
+    assert (workspace.onednn / "CMakeLists.txt").is_file()
+    (workspace.onednn / "own").touch()
+    workspace.prepare(request_)
+    assert (workspace.onednn / "own").is_file()
+    workspace.prepare(request_, has_onednn=True)
+    assert workspace.onednn.is_symlink()
+    assert (request_.onednn.folder / "CMakeLists.txt").is_file()
+
+
 def test_a_finished_preparation_is_gone_on_from(workspace: Workspace, request_: KernelRequest) -> None:
     workspace.prepare(request_)
     workspace.build.mkdir()
