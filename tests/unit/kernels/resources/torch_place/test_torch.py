@@ -1,4 +1,4 @@
-"""What answers for torch as CMake configures (``kernels/resources/torch_place``), next to a torch that says it is used."""
+"""What answers for torch while CMake configures, next to a torch that says when it is imported."""
 
 from __future__ import annotations
 
