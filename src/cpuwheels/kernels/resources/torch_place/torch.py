@@ -34,7 +34,7 @@ def _asks_only_where(program: str) -> bool:
     return imported - known == {"torch"} and len(named) == len(answered) > 0
 
 
-sys.path.remove(str(Path(__file__).parents[1]))
+sys.path.remove(str(Path(__file__).parent))
 _found = PathFinder.find_spec("torch")
 if _found and _found.origin and _asks_only_where(_program()):
     __file__ = _found.origin
