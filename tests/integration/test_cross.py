@@ -231,6 +231,23 @@ def test_two_configurations_share_what_both_use(built: Built) -> None:
     assert all(shared[0] in needed(libraries[f"vllm/{name}.abi3.so"]) for name in built.expected.libraries)
 
 
+def test_both_configurations_are_linked_with_the_onednn_that_was_kept(cross: Tiny, tmp_path: Path) -> None:
+    here = dataclasses.replace(cross, dist=tmp_path / "dist")
+    tree = here.changed_tree(tmp_path / "kept")
+    wheels = []
+    for text in ("", "// one more line\n"):
+        kernel = tree / "csrc" / "cpu" / "ops.cpp"
+        kernel.write_text(kernel.read_text() + text)
+        wheels.append(here.build("--toolchain", "debian", "--source", tree, target="arm"))
+        assert any("libcpuwheels_dnnl" in name for name in zipfile.ZipFile(wheels[-1]).namelist())
+    logs = max((here.dist / "logs" / "arm").iterdir())
+    said = [path.read_text() for path in (*logs.glob("compile.log"), *logs.glob("compile-*.log"))]
+    assert len(said) == 2
+    for text in said:
+        assert "ops.cpp.o" in text
+        assert "dnnl_common" not in text
+
+
 def test_an_instruction_beyond_a_library_is_refused(cross: Tiny, tmp_path: Path) -> None:
     tree = shutil.copytree(cross.tree, tmp_path / "smuggled")
     with (tree / "csrc" / "cpu" / "helper.cpp").open("a") as stream:

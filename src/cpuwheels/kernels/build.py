@@ -144,7 +144,8 @@ def _build(
 ) -> MemoryUse:
     """Configure and compile in workspaces, going on where an earlier run was interrupted."""
     first = workspaces[0]
-    library = find_library(context.store, request)
+    # Whoever wants no cache wants everything compiled.
+    library = find_library(context.store, request) if cache else None
     first.prepare(request, has_onednn=library is not None)
     open_gate(plan)
     first.link_acl(get_acl_library(context, request, plan, cache))

@@ -362,14 +362,17 @@ def test_a_list_that_is_the_same_is_not_written_again(stage: Stage, steps: Steps
 class TestFinishedOneDnn:
     """The library that an earlier build made."""
 
+    def get(self, stage: Stage, request: KernelRequest) -> Kernels:
+        return stage.get(request, cache="the cache")
+
     def changed(self, stage: Stage, text: str) -> KernelRequest:
         request = stage.request(target=SHARED)
         (request.source.folder / "csrc" / "cpu" / "ops.cpp").write_text(text)
         return request
 
     def test_it_is_made_once(self, stage: Stage, steps: Steps) -> None:
-        first = stage.get(self.changed(stage, "int one;\n"))
-        second = stage.get(self.changed(stage, "int two;\n"))
+        first = self.get(stage, self.changed(stage, "int one;\n"))
+        second = self.get(stage, self.changed(stage, "int two;\n"))
         assert first.key != second.key
         assert [library is not None for library in steps.libraries] == [False, True]
         assert len(steps.done) == 4
@@ -380,49 +383,54 @@ class TestFinishedOneDnn:
     def test_a_source_that_calls_others_of_its_functions_makes_its_own(
         self, stage: Stage, steps: Steps, story: io.StringIO
     ) -> None:
-        stage.get(self.changed(stage, "int one;\n"))
+        self.get(stage, self.changed(stage, "int one;\n"))
         steps.calls = "dnnl_divide\ndnnl_multiply\n"
-        stage.get(self.changed(stage, "int two;\n"))
+        self.get(stage, self.changed(stage, "int two;\n"))
         assert [library and library.calls for library in steps.libraries] == [None, ("dnnl_multiply",), None]
         assert "calls other functions of oneDNN than those before it: making its own" in story.getvalue()
-        stage.get(self.changed(stage, "int three;\n"))
+        self.get(stage, self.changed(stage, "int three;\n"))
         assert steps.libraries[-1]
         assert steps.libraries[-1].calls == ("dnnl_divide", "dnnl_multiply")
         assert len(list((stage.base / "cache" / KIND).iterdir())) == 2
 
     def test_programs_of_another_source_make_their_own(self, stage: Stage, steps: Steps) -> None:
-        stage.get(self.changed(stage, "int one;\n"))
+        self.get(stage, self.changed(stage, "int one;\n"))
         request = self.changed(stage, "int two;\n")
         (request.source.folder / "CMakeLists.txt").write_text("# hostile\n")
-        stage.get(request)
+        self.get(stage, request)
+        assert steps.libraries == [None, None]
+
+    def test_without_a_compiler_cache_everything_is_compiled(self, stage: Stage, steps: Steps) -> None:
+        self.get(stage, self.changed(stage, "int one;\n"))
+        stage.get(self.changed(stage, "int two;\n"))
         assert steps.libraries == [None, None]
 
     def test_nothing_is_learned_of_what_it_has_not(self, stage: Stage, steps: Steps) -> None:
         request = self.changed(stage, "int one;\n")
-        stage.get(request)
+        self.get(stage, request)
         stage.learned(request).unlink()
         steps.lacking = [["dnnl_lrn"]]
-        stage.get(self.changed(stage, "int two;\n"))
+        self.get(stage, self.changed(stage, "int two;\n"))
         assert not stage.learned(request).exists()
         assert len(steps.unused) == 2
 
     def test_all_configurations_are_linked_with_it(self, stage: Stage, steps: Steps) -> None:
         two = TWO.model_copy(update={"defines": SHARED.defines})
-        stage.get(stage.request(target=two))
+        self.get(stage, stage.request(target=two))
         request = stage.request(target=two)
         (request.source.folder / "csrc" / "cpu" / "ops.cpp").write_text("int two;\n")
-        stage.get(request)
+        self.get(stage, request)
         assert [library is not None for library in steps.libraries] == [False, False, True, True]
 
     def test_a_build_that_failed_with_it_is_gone_on_with(self, stage: Stage, steps: Steps) -> None:
-        stage.get(self.changed(stage, "int one;\n"))
+        self.get(stage, self.changed(stage, "int one;\n"))
         request = self.changed(stage, "int two;\n")
         steps.fault = CompileError("no")
         with pytest.raises(CompileError):
-            stage.get(request)
+            self.get(stage, request)
         steps.fault = None
         shutil.rmtree(stage.base / "cache" / KIND)
-        assert stage.get(request).built
+        assert self.get(stage, request).built
         assert [library is not None for library in steps.libraries] == [False, True, False]
 
 
