@@ -156,9 +156,8 @@ def _build(
         write_unused(first.unused, unused)
     if cache:
         cache = _own_cache(context, cache, request.source.folder)
-    confined = confinement(
-        context, request, first.folder, plan.gate, cache, inputs=[first.acl, *([first.onednn] if library else [])]
-    )
+    linked = [request.onednn.folder] if library and request.onednn else []
+    confined = confinement(context, request, first.folder, plan.gate, cache, inputs=[first.acl, *linked])
     launchers = replace(Launchers.of(plan.gate, first.ledger, cache, request), confinement=confined)
     used = [_compile(context, request, first, launchers, plan, library)]
     if library and not library.fits(first):

@@ -86,8 +86,9 @@ class Workspace:
         mark_complete(self._prepared)
 
     def _place_onednn(self, entry: Path, *, copy: bool) -> None:
-        if is_complete(self._own_onednn) if copy else self.onednn.is_symlink():
+        if copy and is_complete(self._own_onednn):
             return
+        # A link is made anew each time: what was built here before may have left another one.
         self._own_onednn.unlink(missing_ok=True)
         remove_tree(self.onednn)
         if copy:

@@ -64,6 +64,10 @@ def test_onednn_that_is_built_already_is_only_read(workspace: Workspace, request
     assert (workspace.onednn / "own").is_file()
     workspace.prepare(request_, has_onednn=True)
     assert workspace.onednn.is_symlink()
+    workspace.onednn.unlink()
+    workspace.onednn.symlink_to("/etc")  # as a hostile build would leave it for the next run
+    workspace.prepare(request_, has_onednn=True)
+    assert workspace.onednn.resolve() == request_.onednn.folder.resolve()
     assert (request_.onednn.folder / "CMakeLists.txt").is_file()
 
 
