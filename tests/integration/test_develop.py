@@ -24,7 +24,7 @@ def test_python_changes_count_at_once_and_kernel_changes_after_the_next_install(
     folder = tmp_path / "vllm"
     shutil.copytree(tiny.tree, folder)
     (folder / "PKG-INFO").unlink()
-    (folder / ".gitignore").write_text(".venv\n")
+    (folder / ".gitignore").write_text(".venv\n__pycache__\n")
     commit_all(folder, "release", tag="v0.1.0")
 
     def install() -> tuple[Path, str]:

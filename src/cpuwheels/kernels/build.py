@@ -145,7 +145,8 @@ def _build(
     """Configure and compile in workspaces, going on where an earlier run was interrupted."""
     first = workspaces[0]
     # Whoever wants no cache wants everything compiled.
-    library = find_library(context.store, request) if cache else None
+    is_wanted = context.options.compiler_cache != "off"
+    library = find_library(context.store, request) if is_wanted else None
     first.prepare(request, has_onednn=library is not None)
     open_gate(plan)
     first.link_acl(get_acl_library(context, request, plan, cache))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import shutil
 import threading
@@ -16,6 +17,7 @@ import pytest
 from contexts import build_context
 from cpuwheels.config.context import BuildContext
 from cpuwheels.config.matrix import Library
+from cpuwheels.config.options import BuildOptions
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.elsewhere import Elsewhere, Origin, taken_from
 from cpuwheels.core.errors import CompileError
@@ -362,17 +364,14 @@ def test_a_list_that_is_the_same_is_not_written_again(stage: Stage, steps: Steps
 class TestFinishedOneDnn:
     """The library that an earlier build made."""
 
-    def get(self, stage: Stage, request: KernelRequest) -> Kernels:
-        return stage.get(request, cache="the cache")
-
     def changed(self, stage: Stage, text: str) -> KernelRequest:
         request = stage.request(target=SHARED)
         (request.source.folder / "csrc" / "cpu" / "ops.cpp").write_text(text)
         return request
 
     def test_it_is_made_once(self, stage: Stage, steps: Steps) -> None:
-        first = self.get(stage, self.changed(stage, "int one;\n"))
-        second = self.get(stage, self.changed(stage, "int two;\n"))
+        first = stage.get(self.changed(stage, "int one;\n"))
+        second = stage.get(self.changed(stage, "int two;\n"))
         assert first.key != second.key
         assert [library is not None for library in steps.libraries] == [False, True]
         assert len(steps.done) == 4
@@ -383,54 +382,55 @@ class TestFinishedOneDnn:
     def test_a_source_that_calls_others_of_its_functions_makes_its_own(
         self, stage: Stage, steps: Steps, story: io.StringIO
     ) -> None:
-        self.get(stage, self.changed(stage, "int one;\n"))
+        stage.get(self.changed(stage, "int one;\n"))
         steps.calls = "dnnl_divide\ndnnl_multiply\n"
-        self.get(stage, self.changed(stage, "int two;\n"))
+        stage.get(self.changed(stage, "int two;\n"))
         assert [library and library.calls for library in steps.libraries] == [None, ("dnnl_multiply",), None]
         assert "calls other functions of oneDNN than those before it: making its own" in story.getvalue()
-        self.get(stage, self.changed(stage, "int three;\n"))
+        stage.get(self.changed(stage, "int three;\n"))
         assert steps.libraries[-1]
         assert steps.libraries[-1].calls == ("dnnl_divide", "dnnl_multiply")
         assert len(list((stage.base / "cache" / KIND).iterdir())) == 2
 
     def test_programs_of_another_source_make_their_own(self, stage: Stage, steps: Steps) -> None:
-        self.get(stage, self.changed(stage, "int one;\n"))
+        stage.get(self.changed(stage, "int one;\n"))
         request = self.changed(stage, "int two;\n")
         (request.source.folder / "CMakeLists.txt").write_text("# hostile\n")
-        self.get(stage, request)
+        stage.get(request)
         assert steps.libraries == [None, None]
 
     def test_without_a_compiler_cache_everything_is_compiled(self, stage: Stage, steps: Steps) -> None:
-        self.get(stage, self.changed(stage, "int one;\n"))
+        stage.get(self.changed(stage, "int one;\n"))
+        stage.context = dataclasses.replace(stage.context, options=BuildOptions(compiler_cache="off"))
         stage.get(self.changed(stage, "int two;\n"))
         assert steps.libraries == [None, None]
 
     def test_nothing_is_learned_of_what_it_has_not(self, stage: Stage, steps: Steps) -> None:
         request = self.changed(stage, "int one;\n")
-        self.get(stage, request)
+        stage.get(request)
         stage.learned(request).unlink()
         steps.lacking = [["dnnl_lrn"]]
-        self.get(stage, self.changed(stage, "int two;\n"))
+        stage.get(self.changed(stage, "int two;\n"))
         assert not stage.learned(request).exists()
         assert len(steps.unused) == 2
 
     def test_all_configurations_are_linked_with_it(self, stage: Stage, steps: Steps) -> None:
         two = TWO.model_copy(update={"defines": SHARED.defines})
-        self.get(stage, stage.request(target=two))
+        stage.get(stage.request(target=two))
         request = stage.request(target=two)
         (request.source.folder / "csrc" / "cpu" / "ops.cpp").write_text("int two;\n")
-        self.get(stage, request)
+        stage.get(request)
         assert [library is not None for library in steps.libraries] == [False, False, True, True]
 
     def test_a_build_that_failed_with_it_is_gone_on_with(self, stage: Stage, steps: Steps) -> None:
-        self.get(stage, self.changed(stage, "int one;\n"))
+        stage.get(self.changed(stage, "int one;\n"))
         request = self.changed(stage, "int two;\n")
         steps.fault = CompileError("no")
         with pytest.raises(CompileError):
-            self.get(stage, request)
+            stage.get(request)
         steps.fault = None
         shutil.rmtree(stage.base / "cache" / KIND)
-        assert self.get(stage, request).built
+        assert stage.get(request).built
         assert [library is not None for library in steps.libraries] == [False, True, False]
 
 
