@@ -146,7 +146,8 @@ def _build(
     first = workspaces[0]
     # Whoever wants no cache wants everything compiled.
     is_wanted = context.options.compiler_cache != "off"
-    library = find_library(context.store, request) if is_wanted else None
+    if library := find_library(context.store, request) if is_wanted else None:
+        context.reporter.info("oneDNN was made before with the same programs, and is linked as it is")
     first.prepare(request, has_onednn=library is not None)
     open_gate(plan)
     first.link_acl(get_acl_library(context, request, plan, cache))

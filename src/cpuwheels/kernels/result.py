@@ -53,6 +53,12 @@ class Kernels:
         return self.folder / LIBRARIES
 
     @property
+    def kept_libraries(self) -> tuple[str, ...]:
+        """Those of `libraries_folder` that an earlier build had made: no job of this one linked them."""
+        linked = {job.output.rpartition("/")[2] for job in self.jobs}
+        return tuple(sorted(path.name for path in self.libraries_folder.glob("*.so") if path.name not in linked))
+
+    @property
     def debug_folder(self) -> Path | None:
         """Folder of the separate debug symbols, if there are any."""
         folder = self.folder / DEBUG

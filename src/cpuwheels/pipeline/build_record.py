@@ -107,7 +107,7 @@ def compiled_record(toolchain: Toolchain, kernels: Kernels, plan: JobPlan) -> di
 
     Args:
         toolchain: For its flags and the host compilers it refused.
-        kernels: For the flags of each library, and the time and peak memory of each file.
+        kernels: For the flags of each library, the time and peak memory of each file, and what an earlier build made.
         plan: Jobs and the memory cap they came from.
     """
     return {
@@ -122,6 +122,7 @@ def compiled_record(toolchain: Toolchain, kernels: Kernels, plan: JobPlan) -> di
         "jobs": {"at_once": plan.jobs, "reason": plan.reason, "compiled_in_this_run": kernels.built},
         "memory": asdict(kernels.memory),
         **({"shared": asdict(kernels.origin)} if kernels.origin else {}),
+        "kept_libraries": list(kernels.kept_libraries),
         "files": [job.model_dump() for job in sorted(kernels.jobs, key=lambda job: job.output)],
     }
 

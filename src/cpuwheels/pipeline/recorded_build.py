@@ -168,6 +168,8 @@ class BuildRecord(Provenance):
     files: tuple[JobRecord, ...] = ()
     precompiled: PrecompiledRecord | None = None
     shared: SharedRecord | None = None
+    kept_libraries: tuple[str, ...] = ()
+    """Libraries that modules have in common and that an earlier build had made, so that none of `files` did."""
     wheel_key: str = ""
     parameters: BuildParameters | None = None
     """None in records of earlier versions, which no provenance can be made from."""

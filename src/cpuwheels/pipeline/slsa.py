@@ -156,6 +156,7 @@ def _internal(record: BuildRecord) -> dict[str, Any]:
         "wheelKey": record.wheel_key,
         "kernelKey": record.kernel_key,
         "compiledInThisRun": record.jobs.compiled_in_this_run,
+        "keptLibraries": list(record.kept_libraries),
         "alternates": list(record.alternates),
         "sandbox": record.sandbox.mechanism if record.sandbox else "",
         "processor": record.machine.get("processor", ""),

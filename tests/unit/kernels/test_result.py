@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cpuwheels.kernels.depfile import Reads
 from cpuwheels.kernels.memory.admission import MemoryUse
 from cpuwheels.kernels.result import Kernels
+from ledger_records import job
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,3 +21,13 @@ def test_the_debug_folder_is_there_only_when_asked_for(tmp_path: Path) -> None:
     assert kernels.debug_folder is None
     (tmp_path / "debug").mkdir()
     assert kernels.debug_folder == tmp_path / "debug"
+
+
+def test_a_library_that_no_job_linked_was_kept(tmp_path: Path) -> None:
+    jobs = (job("_C.abi3.so", 0, 1), job("/build/liblinked.so", 1, 1))
+    kernels = Kernels("key", tmp_path, ("_C",), jobs, built=True, memory=MEMORY, reads=READS)
+    assert kernels.kept_libraries == ()
+    (tmp_path / "libraries").mkdir()
+    for name in ("liblinked.so", "libkept.so"):
+        (tmp_path / "libraries" / name).touch()
+    assert kernels.kept_libraries == ("libkept.so",)

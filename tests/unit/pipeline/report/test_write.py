@@ -70,9 +70,13 @@ def test_whose_build_it_was_is_on_the_page(tmp_path: Path) -> None:
     write_build(tmp_path)
     record = json.loads((tmp_path / "record.json").read_text())
     record["jobs"]["compiled_in_this_run"] = False
+    assert record["kept_libraries"] == []
+    record["kept_libraries"] = ["libone.so"]
     (tmp_path / "record.json").write_text(json.dumps(record))
+    assert "made by an earlier build" not in page(tmp_path)
     refresh_report(tmp_path)
     assert NOTE in page(tmp_path)
+    assert "libone.so: made by an earlier build" in page(tmp_path)
 
 
 def test_a_wheel_with_another_ones_kernels_has_a_report_too(tmp_path: Path) -> None:
