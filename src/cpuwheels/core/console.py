@@ -84,12 +84,16 @@ class Reporter:
         for line in others:
             self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
+    @property
+    def shows_progress(self) -> bool:
+        """Whether progress told now is shown: where it takes work to know, it need not be known otherwise."""
+        return self._live is not None or time.monotonic() - self._last_plain >= PLAIN_INTERVAL
+
     def progress(self, progress: Progress) -> None:
         """Show how far the stage is: live on a terminal, else every `PLAIN_INTERVAL` seconds."""
         self._progress = progress
-        now = time.monotonic()
-        if self._live is None and now - self._last_plain >= PLAIN_INTERVAL:
-            self._last_plain = now
+        if self._live is None and self.shows_progress:
+            self._last_plain = now = time.monotonic()
             self._progress_line(f"{self._stages.now}: {escape(printable(progress.text(now - self._began)))}")
 
     def download(self, name: str, done: int, total: int | None) -> None:

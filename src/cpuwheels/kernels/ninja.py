@@ -176,7 +176,8 @@ class _Watch:
 
     def show(self, stop: threading.Event) -> None:
         while not stop.wait(_SAMPLE_SECONDS):
-            self._reporter.progress(self._now())
+            if self._reporter.shows_progress:
+                self._reporter.progress(self._now())
 
     def _now(self) -> Progress:
         status = self._session.plan.gate.status()

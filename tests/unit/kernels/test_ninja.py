@@ -281,9 +281,32 @@ def test_a_live_view_learns_what_runs_and_the_cap(
     session.plan.gate.memgate.write_text(f"#!/bin/sh\necho '{json.dumps(status)}'\n")
     monkeypatch.setattr("cpuwheels.kernels.ninja._SAMPLE_SECONDS", 0.05)
     told: list[Progress] = []
+    monkeypatch.setattr("cpuwheels.core.console.PLAIN_INTERVAL", 0.0)
     watched = Reporter("x86", Console(file=io.StringIO()))
     monkeypatch.setattr(watched, "progress", told.append)
     fake_ninja(request_, "echo '[3/9] Building CXX object a/b/done.cpp.o'; sleep 0.5")
     compile_modules(request_, workspace, Launchers(), session, watched, logs / "compile.log")
     assert (told[-1].memory, told[-1].cap) == (5 << 20, 4 << 30)
     assert told[-1].running == ("long.cpp.o 2:10", "short.cpp.o 4 s")
+
+
+def test_the_gate_is_not_asked_for_progress_that_nobody_is_shown(
+    request_: KernelRequest,
+    workspace: Workspace,
+    session: Session,
+    reporter: Reporter,
+    story: io.StringIO,
+    logs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session.plan.gate.memgate.write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\n")
+    monkeypatch.setattr("cpuwheels.kernels.ninja._SAMPLE_SECONDS", 0.05)
+    fake_ninja(request_, "echo '[3/9] Building CXX object a/b/cpu_attn.cpp.o'; sleep 0.5")
+    with reporter.stage("kernels", "which take less than the time between two lines"):
+        compile_modules(request_, workspace, Launchers(), session, reporter, logs / "compile.log")
+    assert not (tmp_path / "asked").exists()
+    assert "3/9 files" not in story.getvalue()
+    monkeypatch.setattr("cpuwheels.core.console.PLAIN_INTERVAL", 0.0)
+    compile_modules(request_, workspace, Launchers(), session, reporter, logs / "compile.log")
+    assert (tmp_path / "asked").exists()
