@@ -145,8 +145,8 @@ def _build(
     """Configure and compile in workspaces, going on where an earlier run was interrupted."""
     first = workspaces[0]
     # Whoever wants no cache wants everything compiled.
-    is_wanted = context.options.compiler_cache != "off"
-    if library := find_library(context.store, request) if is_wanted else None:
+    library = find_library(context.store, request) if context.options.compiler_cache != "off" else None
+    if library:
         context.reporter.info("oneDNN was made before with the same programs, and is linked as it is")
     first.prepare(request, has_onednn=library is not None)
     open_gate(plan)
