@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
+from cpuwheels.core.concurrency import begun
 from cpuwheels.core.errors import CompileError, reason
 from cpuwheels.core.filesystem import remove_tree
 from cpuwheels.core.sealed_entry import sealed_origin
@@ -86,24 +88,26 @@ def get_kernels(
             return found
         with store.working(KIND, build) as work:
             workspaces = [Workspace(work, configuration) for configuration in configurations(request.target)]
-            memory = _build(context, request, workspaces, cap(workspaces[0].gate), cache())
+            memory, compress = _build(context, request, workspaces, cap(workspaces[0].gate), cache())
             if request.key() != build:
                 raise CompileError(
                     "the source in the store was changed while its kernels were built",
                     where=request.source.folder,
                     next_step="do not trust this source; the store makes its copy again",
                 )
-            reads = read_files(request, workspaces, store.root)
-            key = kernels_key(request, reads)
-            library = keep_library(store, request, workspaces[0])
+            with begun(compress) as compressed:
+                reads = read_files(request, workspaces, store.root)
+                key = kernels_key(request, reads)
+                library = keep_library(store, request, workspaces[0])
 
-            def fill(folder: Path) -> None:
-                collect(request, workspaces, folder, context.logs / "collect.log")
-                write_flags({**(library.flags if library else {}), **flags_of(workspaces)}, folder)
-                (folder / MEMORY).write_bytes(_MEMORY_USE.dump_json(memory, indent=1))
+                def fill(folder: Path) -> None:
+                    collect(request, workspaces, folder, context.logs / "collect.log")
+                    write_flags({**(library.flags if library else {}), **flags_of(workspaces)}, folder)
+                    (folder / MEMORY).write_bytes(_MEMORY_USE.dump_json(memory, indent=1))
 
-            folder = store.get(KIND, key, fill, ask=False)
-            reads_cache(request, store).keep(reads)
+                folder = store.get(KIND, key, fill, ask=False)
+                reads_cache(request, store).keep(reads)
+                compressed()
             remove_tree(work)
     report_memory(memory, context.reporter)
     return _kernels(folder, key, reads, built=True)
@@ -141,8 +145,12 @@ def _build(
     workspaces: Sequence[Workspace],
     plan: CapPlan,
     cache: CompilerCache | None,
-) -> MemoryUse:
-    """Configure and compile in workspaces, going on where an earlier run was interrupted."""
+) -> tuple[MemoryUse, Callable[[], None]]:
+    """Configure and compile in workspaces, going on where an earlier run was interrupted.
+
+    Returns:
+        What the build did with its memory, and what compresses the compiler cache.
+    """
     first = workspaces[0]
     # Whoever wants no cache wants everything compiled.
     library = find_library(context.store, request) if context.options.compiler_cache != "off" else None
@@ -167,13 +175,13 @@ def _build(
         library = None
         used = [_compile(context, request, first, launchers, plan, None)]
     used += [_compile(context, request, workspace, launchers, plan, library) for workspace in workspaces[1:]]
-    if cache:
-        compress_cache(cache, confined, context.reporter, context.logs / "compiler-cache.log")
     if request.onednn and library is None and not read_unused(first.unused):
         write_unused(learned, still_unused(unused, unused_files(first)))
-    return replace(
+    memory = replace(
         used[0], peak=max(use.peak for use in used), wrong=tuple(wrong for use in used for wrong in use.wrong)
     )
+    log = context.logs / "compiler-cache.log"
+    return memory, partial(compress_cache, cache, confined, context.reporter, log) if cache else lambda: None
 
 
 def _own_cache(context: BuildContext, cache: CompilerCache, source: Path) -> CompilerCache | None:

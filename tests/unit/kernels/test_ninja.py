@@ -160,6 +160,17 @@ def request_(tmp_path: Path) -> KernelRequest:
     return kernel_request(tmp_path, environment=environment(python=tmp_path / "env" / "bin" / "python"))
 
 
+@pytest.fixture(autouse=True)
+def often_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cpuwheels.kernels.ninja._SAMPLE_SECONDS", 0.05)
+
+
+@pytest.fixture
+def shown_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Progress is shown as soon as it is sampled."""
+    monkeypatch.setattr("cpuwheels.core.console.PLAIN_INTERVAL", 0.0)
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     workspace = Workspace(tmp_path / "work", FIRST)
@@ -227,17 +238,10 @@ def test_a_failure_of_ninja_is_explained(
     assert words in str(raised.value)
 
 
+@pytest.mark.usefixtures("shown_at_once")
 def test_progress_is_shown_while_one_long_file_compiles(
-    request_: KernelRequest,
-    workspace: Workspace,
-    session: Session,
-    reporter: Reporter,
-    story: io.StringIO,
-    logs: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    request_: KernelRequest, workspace: Workspace, session: Session, reporter: Reporter, story: io.StringIO, logs: Path
 ) -> None:
-    monkeypatch.setattr("cpuwheels.core.console.PLAIN_INTERVAL", 0.0)
-    monkeypatch.setattr("cpuwheels.kernels.ninja._SAMPLE_SECONDS", 0.05)
     fake_ninja(request_, "echo '[3/9] Building CXX object a/b/cpu_attn.cpp.o'; sleep 0.5")
     compile_modules(request_, workspace, Launchers(), session, reporter, logs / "compile.log")
     assert "3/9 files" in story.getvalue()
@@ -245,14 +249,9 @@ def test_progress_is_shown_while_one_long_file_compiles(
     assert "memory 5 MiB" in story.getvalue()
 
 
+@pytest.mark.usefixtures("shown_at_once")
 def test_progress_is_of_the_expected_work(
-    request_: KernelRequest,
-    workspace: Workspace,
-    session: Session,
-    reporter: Reporter,
-    story: io.StringIO,
-    logs: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    request_: KernelRequest, workspace: Workspace, session: Session, reporter: Reporter, story: io.StringIO, logs: Path
 ) -> None:
     """Of 100 CPU seconds of files to be made 32 are done, one that runs has done 9, and the link takes 3."""
     made, running, other, present = (f"CMakeFiles/_C.dir/{name}.o" for name in ("made", "running", "other", "present"))
@@ -264,13 +263,12 @@ def test_progress_is_of_the_expected_work(
     earlier = job(running, 0, 1.0).model_dump_json() + "\n"
     session.before = len(earlier)
     session.ledger.write_text(earlier + "".join(record.model_dump_json() + "\n" for record in records))
-    monkeypatch.setattr("cpuwheels.core.console.PLAIN_INTERVAL", 0.0)
-    monkeypatch.setattr("cpuwheels.kernels.ninja._SAMPLE_SECONDS", 0.05)
     fake_ninja(request_, "echo '[1/4] Building CXX object made.o'; sleep 0.5")
     compile_modules(request_, workspace, Launchers(), session, reporter, logs / "compile.log")
     assert "41%  about 33 s to go  1/4 files" in story.getvalue()  # other, then the link; two CPUs
 
 
+@pytest.mark.usefixtures("shown_at_once")
 def test_a_live_view_learns_what_runs_and_the_cap(
     request_: KernelRequest, workspace: Workspace, session: Session, logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,9 +277,7 @@ def test_a_live_view_learns_what_runs_and_the_cap(
     jobs = [{"expected": 20, "age": 4.4}, {"expected": 35.48, "age": 130}]
     status = {"running": 2, "waiting": 1, "bytes": 5242880, "peak_bytes": 6291456, "jobs": jobs}
     session.plan.gate.memgate.write_text(f"#!/bin/sh\necho '{json.dumps(status)}'\n")
-    monkeypatch.setattr("cpuwheels.kernels.ninja._SAMPLE_SECONDS", 0.05)
     told: list[Progress] = []
-    monkeypatch.setattr("cpuwheels.core.console.PLAIN_INTERVAL", 0.0)
     watched = Reporter("x86", Console(file=io.StringIO()))
     monkeypatch.setattr(watched, "progress", told.append)
     fake_ninja(request_, "echo '[3/9] Building CXX object a/b/done.cpp.o'; sleep 0.5")
@@ -298,15 +294,14 @@ def test_the_gate_is_not_asked_for_progress_that_nobody_is_shown(
     story: io.StringIO,
     logs: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     session.plan.gate.memgate.write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\n")
-    monkeypatch.setattr("cpuwheels.kernels.ninja._SAMPLE_SECONDS", 0.05)
     fake_ninja(request_, "echo '[3/9] Building CXX object a/b/cpu_attn.cpp.o'; sleep 0.5")
     with reporter.stage("kernels", "which take less than the time between two lines"):
         compile_modules(request_, workspace, Launchers(), session, reporter, logs / "compile.log")
     assert not (tmp_path / "asked").exists()
     assert "3/9 files" not in story.getvalue()
-    monkeypatch.setattr("cpuwheels.core.console.PLAIN_INTERVAL", 0.0)
+    request.getfixturevalue("shown_at_once")
     compile_modules(request_, workspace, Launchers(), session, reporter, logs / "compile.log")
     assert (tmp_path / "asked").exists()

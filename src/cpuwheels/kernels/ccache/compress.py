@@ -1,14 +1,16 @@
 """Compressing what a build has put into the compiler cache, when its compilers have ended.
 
 ccache would compress each object in the job that makes it, which takes a precompiled header as much memory as the
-compiler took, next to other compilers. Afterwards it takes less, one after the other, and nothing runs next to it.
+compiler took, next to other compilers. Afterwards it takes less, one after the other, and no compiler runs next to it.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.environ import closed_environment
+from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.process import run
 
 if TYPE_CHECKING:
@@ -25,18 +27,26 @@ LEVEL = 1
 def compress_cache(cache: CompilerCache, confinement: Confinement, reporter: Reporter, log: Path) -> None:
     """Compress the objects that are not, in the sandbox of the build, which may have put anything there.
 
-    What fails leaves an object as it was.
+    What fails leaves an object as it was. Of the folder of the build it sees an empty one within: what the build
+    left is read meanwhile.
 
     Args:
         cache: The cache; one with shared storage is compressed as it is written.
         confinement: Of the build.
         reporter: Told if it fails.
         log: ccache's output.
+
+    Raises:
+        StoreError: The folder of the build cannot be written.
     """
     if cache.remote:
         return
     command: list[str | Path] = [cache.program, "--recompress", str(LEVEL), "--recompress-threads", "1"]
-    confined = confinement.command("ccache", command, closed_environment(cache.environment("")))
+    folder = confinement.folder / "compressing"
+    with storage_errors(folder):
+        folder.mkdir(exist_ok=True)
+    alone = replace(confinement, folder=folder, writable=(cache.own_folder(),))
+    confined = alone.command("ccache", command, closed_environment(cache.environment("")))
     done = run(confined.argv, log=log, env=confined.env, check=False)
     if done.returncode != 0:
         reporter.info(f"the compiler cache could not be compressed, and takes more room; log: {log}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,7 +12,15 @@ from cpuwheels.core.console import Reporter
 from cpuwheels.kernels.ccache.compress import compress_cache
 from cpuwheels.kernels.ccache.settings import CompilerCache
 from cpuwheels.kernels.confined import Confinement
+from cpuwheels.sandbox.confine import TEMPORARY, Sandbox
 from unconfined import UNCONFINED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cpuwheels.sandbox.confine import Confined
+    from cpuwheels.sandbox.steps import Step
+    from cpuwheels.sandbox.view import View
 
 
 @pytest.fixture
@@ -29,7 +38,7 @@ def cache(tmp_path: Path) -> CompilerCache:
 @pytest.fixture
 def confinement(tmp_path: Path) -> Confinement:
     (tmp_path / "work").mkdir()
-    return Confinement(UNCONFINED, tmp_path / "work", (), (), tmp_path / "plans")
+    return Confinement(UNCONFINED, tmp_path / "work", (), (tmp_path / "gate",), tmp_path / "plans")
 
 
 @pytest.mark.parametrize("status", ["0", "1"])
@@ -43,6 +52,25 @@ def test_it_is_compressed_in_the_sandbox_of_the_build(
     (plan,) = (tmp_path / "plans" / "sandbox").iterdir()
     assert '"step": "ccache"' in plan.read_text()
     assert ("could not be compressed" in story.getvalue()) == (status == "1")
+
+
+def test_what_the_build_left_is_not_seen(
+    cache: CompilerCache, confinement: Confinement, tmp_path: Path, reporter: Reporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views: list[View] = []
+
+    def confine(self: Sandbox, step: Step, argv: Sequence[str | Path], *given: Any) -> Confined:
+        views.append(step.view)
+        return whole(self, step, argv, *given)
+
+    whole = Sandbox.confine
+    monkeypatch.setattr(Sandbox, "confine", confine)
+    (tmp_path / "work" / "module.so").touch()
+    compress_cache(cache, confinement, reporter, tmp_path / "log")
+    (view,) = views
+    assert view.writable == (tmp_path / "store" / "compiler-cache",)
+    assert view.work.parent == tmp_path / "work"
+    assert [each.name for each in view.work.iterdir() if each.name != TEMPORARY] == []
 
 
 def test_shared_storage_is_compressed_as_it_is_written(
