@@ -43,8 +43,6 @@ def build_variables(
             "NINJA_STATUS": "[%f/%t] ",
             # No tool may take a repository around the cache for the source's own.
             "GIT_CEILING_DIRECTORIES": str(folder),
-            # Compilers get large pages for what they allocate, if Linux has some (docs/speed.md, Huge pages).
-            "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
             **extra,
             **launchers.environment,
         },

@@ -124,21 +124,13 @@ def test_a_toolchain_without_a_sysroot(tmp_path: Path, workspace: Workspace) -> 
 def test_nothing_of_the_callers_settings_reaches_cmake(
     tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in (
-        "CXXFLAGS",
-        "CMAKE_ARGS",
-        "VLLM_CPU_AVX512BF16",
-        "CMAKE_BUILD_PARALLEL_LEVEL",
-        "PYTHONPATH",
-        "GLIBC_TUNABLES",
-    ):
+    for name in ("CXXFLAGS", "CMAKE_ARGS", "VLLM_CPU_AVX512BF16", "CMAKE_BUILD_PARALLEL_LEVEL", "PYTHONPATH"):
         monkeypatch.setenv(name, "surprise")
     env = build_environment_variables(kernel_request(tmp_path), workspace, Launchers())
     assert "surprise" not in env.values()
     assert env["VLLM_TARGET_DEVICE"] == "cpu"
     assert env["PATH"].startswith("/env/bin:")
     assert env["GIT_CEILING_DIRECTORIES"] == str(workspace.folder)
-    assert env["GLIBC_TUNABLES"] == "glibc.malloc.hugetlb=1"
 
 
 def test_the_age_of_the_source_does_not_reach_the_kernels(tmp_path: Path, workspace: Workspace) -> None:
