@@ -87,8 +87,8 @@ def compiled_files(built: Built) -> list[str]:
 
 
 def build(tiny: Tiny, tree: Path | None, *options: str, env: dict[str, str] | None = None) -> Built:
-    """Build from sources whose kernels are not in the store; without a tree from the release that is pinned."""
-    forget(tiny.cache, "kernels", "reads")
+    """Build from sources whose kernels and oneDNN are not in the store; without a tree from the pinned release."""
+    forget(tiny.cache, "kernels", "reads", "onednn-libraries")
     wheel = tiny.build(*(["--source", tree] if tree else []), *options, env=env)
     (kernels,) = (tiny.cache / (TREES if tree else "") / "kernels").iterdir()
     records = read_records(kernels / "jobs.jsonl")
