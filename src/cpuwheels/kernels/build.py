@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
@@ -180,8 +179,13 @@ def _build(
     memory = replace(
         used[0], peak=max(use.peak for use in used), wrong=tuple(wrong for use in used for wrong in use.wrong)
     )
-    log = context.logs / "compiler-cache.log"
-    return memory, partial(compress_cache, cache, confined, context.reporter, log) if cache else lambda: None
+
+    def compress() -> None:
+        if cache:
+            with context.store.scratch("compress") as folder:
+                compress_cache(cache, confined, folder, context.reporter, context.logs / "compiler-cache.log")
+
+    return memory, compress
 
 
 def _own_cache(context: BuildContext, cache: CompilerCache, source: Path) -> CompilerCache | None:

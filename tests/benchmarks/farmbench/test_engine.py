@@ -61,9 +61,8 @@ def test_each_round_has_commits_of_its_own(tmp_path: Path) -> None:
     assert not seen[0] & seen[1]
 
 
-# The kernel gives whole hundredths of a second: of user and of system time, and of each process.
-BUSY_AT_LEAST = 0.25
-BUSY = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
+# Longer than the tests ask for: the kernel gives whole hundredths of a second, of user and system time of each process.
+BUSY = "import time; end = time.process_time() + 0.4\nwhile time.process_time() < end: pass"
 FARM = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}]); print(flush=True); sys.stdin.read()"
 
 
@@ -75,15 +74,15 @@ def test_what_a_worker_started_is_not_the_engines() -> None:
         farm.stdout.readline()
         used = _used(psutil.Process(farm.pid))
         farm.stdin.close()
-    assert used.all - used.own >= BUSY_AT_LEAST
+    assert used.all - used.own >= 0.3
 
 
 def test_what_a_command_started_is_not_its_own() -> None:
     inner = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}])"
     with subprocess.Popen([sys.executable, "-c", inner]) as alone:
-        assert _used_by_ended(alone.pid).own < BUSY_AT_LEAST
+        assert _used_by_ended(alone.pid).own < 0.3
     with subprocess.Popen([sys.executable, "-c", BUSY + "\ntime.sleep(0.5)"]) as busy:
-        assert BUSY_AT_LEAST <= _used_by_ended(busy.pid).own < 2
+        assert 0.3 <= _used_by_ended(busy.pid).own < 2
 
 
 def test_each_worker_has_a_control_group_as_long_as_it_is_measured() -> None:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.environ import closed_environment
-from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.process import run
 
 if TYPE_CHECKING:
@@ -24,27 +23,22 @@ LEVEL = 1
 """Zstandard's; of a precompiled header of torch 426 MB become 64 MB, and at level 3 61 MB."""
 
 
-def compress_cache(cache: CompilerCache, confinement: Confinement, reporter: Reporter, log: Path) -> None:
+def compress_cache(cache: CompilerCache, confinement: Confinement, folder: Path, reporter: Reporter, log: Path) -> None:
     """Compress the objects that are not, in the sandbox of the build, which may have put anything there.
 
-    What fails leaves an object as it was. Of the folder of the build it sees an empty one within: what the build
-    left is read meanwhile.
+    What fails leaves an object as it was. The folder of the build is not seen: what the build left there is read
+    meanwhile.
 
     Args:
         cache: The cache; one with shared storage is compressed as it is written.
         confinement: Of the build.
+        folder: For temporary files; no build could write there.
         reporter: Told if it fails.
         log: ccache's output.
-
-    Raises:
-        StoreError: The folder of the build cannot be written.
     """
     if cache.remote:
         return
     command: list[str | Path] = [cache.program, "--recompress", str(LEVEL), "--recompress-threads", "1"]
-    folder = confinement.folder / "compressing"
-    with storage_errors(folder):
-        folder.mkdir(exist_ok=True)
     alone = replace(confinement, folder=folder, writable=(cache.own_folder(),))
     confined = alone.command("ccache", command, closed_environment(cache.environment("")))
     done = run(confined.argv, log=log, env=confined.env, check=False)

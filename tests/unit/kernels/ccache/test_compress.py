@@ -12,7 +12,7 @@ from cpuwheels.core.console import Reporter
 from cpuwheels.kernels.ccache.compress import compress_cache
 from cpuwheels.kernels.ccache.settings import CompilerCache
 from cpuwheels.kernels.confined import Confinement
-from cpuwheels.sandbox.confine import TEMPORARY, Sandbox
+from cpuwheels.sandbox.confine import Sandbox
 from unconfined import UNCONFINED
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def cache(tmp_path: Path) -> CompilerCache:
 
 @pytest.fixture
 def confinement(tmp_path: Path) -> Confinement:
-    (tmp_path / "work").mkdir()
+    for folder in ("work", "apart"):
+        (tmp_path / folder).mkdir()
     return Confinement(UNCONFINED, tmp_path / "work", (), (tmp_path / "gate",), tmp_path / "plans")
 
 
@@ -46,7 +47,7 @@ def test_it_is_compressed_in_the_sandbox_of_the_build(
     cache: CompilerCache, confinement: Confinement, tmp_path: Path, reporter: Reporter, story: io.StringIO, status: str
 ) -> None:
     (tmp_path / "status").write_text(status)
-    compress_cache(cache, confinement, reporter, tmp_path / "log")
+    compress_cache(cache, confinement, tmp_path / "apart", reporter, tmp_path / "log")
     folder = tmp_path / "store" / "compiler-cache"
     assert (tmp_path / "asked").read_text() == f"--recompress 1 --recompress-threads 1 {folder} /dev/null\n"
     (plan,) = (tmp_path / "plans" / "sandbox").iterdir()
@@ -65,17 +66,16 @@ def test_what_the_build_left_is_not_seen(
 
     whole = Sandbox.confine
     monkeypatch.setattr(Sandbox, "confine", confine)
-    (tmp_path / "work" / "module.so").touch()
-    compress_cache(cache, confinement, reporter, tmp_path / "log")
+    compress_cache(cache, confinement, tmp_path / "apart", reporter, tmp_path / "log")
     (view,) = views
     assert view.writable == (tmp_path / "store" / "compiler-cache",)
-    assert view.work.parent == tmp_path / "work"
-    assert [each.name for each in view.work.iterdir() if each.name != TEMPORARY] == []
+    assert view.work == tmp_path / "apart"
+    assert tmp_path / "work" not in view.readable
 
 
 def test_shared_storage_is_compressed_as_it_is_written(
     cache: CompilerCache, confinement: Confinement, tmp_path: Path, reporter: Reporter
 ) -> None:
     shared = CompilerCache(cache.program, cache.root, remote="file:/shared")
-    compress_cache(shared, confinement, reporter, tmp_path / "log")
+    compress_cache(shared, confinement, tmp_path / "apart", reporter, tmp_path / "log")
     assert not (tmp_path / "asked").exists()
