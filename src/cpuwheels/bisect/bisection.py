@@ -13,7 +13,7 @@ from cpuwheels.bisect.git_log import replayed
 from cpuwheels.bisect.loop import Bisection, bisect
 from cpuwheels.bisect.person import Person
 from cpuwheels.bisect.probe import Prober, make_predicate
-from cpuwheels.bisect.request import check_options, make_question
+from cpuwheels.bisect.request import check_options, compares_with_good, make_question
 from cpuwheels.bisect.result import outcome_of
 from cpuwheels.bisect.search import Verdict, rounds
 from cpuwheels.bisect.state import alone, read_state, unfinished, write_state
@@ -90,8 +90,12 @@ def run_bisection(
     folder = (options.out or paths.dist / "bisect" / question.key()).resolve()
     with alone(folder):
         state = read_state(folder, question)
-        costs = costs_of(repository, [commit.name for commit in history.commits], store, target.id)
-        _tell_range(history, state, costs.different, folder, options, reporter)
+        commits = [commit.name for commit in history.commits]
+        costs = costs_of(repository, [question.good, history.base, *commits], store, target.id)
+        _tell_range(history, state, costs.different(commits), folder, options, reporter)
+        ends_first = options.by_person or options.jobs > 1 or compares_with_good(options)
+        if not (ends_first or costs.is_at_hand(question.good)):
+            reporter.info(f"{good.commit[:9]} has to be compiled: it is tested if no later commit tells as much")
         farm = _farm(executor, paths, matrix, options, repository, store, target.id, history) if executor else None
         wheels = Wheels(
             paths.root, store, folder, matrix, target, options.build, options.index, paths.other_matrix, farm
@@ -119,9 +123,11 @@ def run_bisection(
                     history,
                     try_commit,
                     costs,
+                    costs.is_at_hand,
                     keep=keep,
                     tell=lambda left, wanted: _tell_left(left, wanted, repository, reporter),
                     at_once=options.jobs,
+                    ends_first=ends_first,
                 )
                 state, left = bisect(bisection, state, known)
         finally:

@@ -1,4 +1,8 @@
-"""The loop of a bisection: both ends first, then the commits that tell most, until no verdict can tell more."""
+"""The loop of a bisection: the ends, and the commits that tell most, until no verdict can tell more.
+
+A result rests on two verdicts: the first bad commit's, and that of the good one before it. So the good end need not be
+tested if a commit after it is good. It is tested where that costs little, and otherwise as soon as its verdict counts.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,10 @@ if TYPE_CHECKING:
     from cpuwheels.bisect.state import Probe, State
     from cpuwheels.source.history import History
 
+_PATIENCE = 3
+"""Verdicts in a row without a good one after which the good end is tested after all: a command that never succeeds is
+not to be found out at the end."""
+
 
 @dataclass(frozen=True)
 class Bisection:
@@ -28,17 +36,21 @@ class Bisection:
         try_commit: Tests a commit and returns what was found; also gets the commits of which one is likely to be tested
             next.
         cost: Seconds that testing a commit is expected to take.
+        is_at_hand: Whether testing a commit needs no compilation.
         keep: Called with the state after every probe.
         tell: Called with the commits left and the commits that are tested next.
         at_once: Commits tested side by side.
+        ends_first: Whether both ends are tested first, whatever it costs.
     """
 
     history: History
     try_commit: Callable[[str, Sequence[str]], Probe]
     cost: Callable[[str], float]
+    is_at_hand: Callable[[str], bool]
     keep: Callable[[State], None]
     tell: Callable[[Left, Sequence[str]], None]
     at_once: int = 1
+    ends_first: bool = False
 
 
 def bisect(bisection: Bisection, state: State, replayed: Mapping[str, Verdict] | None = None) -> tuple[State, Left]:
@@ -60,7 +72,6 @@ def bisect(bisection: Bisection, state: State, replayed: Mapping[str, Verdict] |
     search = Search(bisection.history.commits)
     names = {commit.name for commit in bisection.history.commits}
     known = {name: verdict for name, verdict in (replayed or {}).items() if name in names}
-    _check_ends(bisection, keeper, search)
     while True:
         verdicts = known | {name: verdict for name, verdict in keeper.state.verdicts.items() if name in names}
         try:
@@ -73,6 +84,11 @@ def bisect(bisection: Bisection, state: State, replayed: Mapping[str, Verdict] |
                 "bisect a smaller range, or make the command decide by more than one attempt",
             ) from error
         wanted = search.next_probes(verdicts, cost=bisection.cost, count=bisection.at_once)
+        if ends := _due_ends(bisection, keeper.state, verdicts, left):
+            following = ends[bisection.at_once :][:1]
+            after = partial(tuple, following or wanted)
+            _try_ends(ends[: bisection.at_once], keeper, after)
+            continue
         bisection.tell(left, wanted)
         if not wanted:
             return keeper.state, left
@@ -104,19 +120,21 @@ def _after(search: Search, verdicts: Mapping[str, Verdict], name: str, cost: Cal
     return tuple(dict.fromkeys(commit for commits in found for commit in commits))
 
 
-def _check_ends(bisection: Bisection, keeper: _Keeper, search: Search) -> None:
-    """Test both ends, and the commit where their branches parted, unless that was done before."""
-    question = keeper.state.question
-    ends = {question.good: Verdict.GOOD, bisection.history.base: Verdict.GOOD, question.bad: Verdict.BAD}
-    names = list(ends)
-    for start in range(0, len(names), bisection.at_once):
-        chunk = names[start : start + bisection.at_once]
-        untried = [name for name in names[start:] if name not in keeper.state.verdicts]
-        following = untried[bisection.at_once :][:1]
-        after = partial(tuple, following) if following else partial(search.next_probes, {}, cost=bisection.cost)
-        keeper.try_all([name for name in chunk if name in untried], after)
-        for name in chunk:
-            _require(name, ends[name], keeper.state)
+def _due_ends(bisection: Bisection, state: State, verdicts: Mapping[str, Verdict], left: Left) -> list[str]:
+    """Return the ends that are to be tested now: both, and the commit where their branches parted."""
+    bad, good = state.question.bad, dict.fromkeys([state.question.good, bisection.history.base])
+    found = [verdict for name, verdict in verdicts.items() if name != bad]
+    parents = {commit.name: commit.parents for commit in bisection.history.commits}
+    counts = left.ended and any(parent not in parents for name in left.suspects for parent in parents[name])
+    is_due = bisection.ends_first or counts or (Verdict.GOOD not in found and len(found) >= _PATIENCE)
+    due = [name for name in good if is_due or bisection.is_at_hand(name)]
+    return [name for name in (*due, bad) if name not in state.verdicts]
+
+
+def _try_ends(names: Sequence[str], keeper: _Keeper, after: Callable[[], Sequence[str]]) -> None:
+    keeper.try_all(names, after)
+    for name in names:
+        _require(name, Verdict.BAD if name == keeper.state.question.bad else Verdict.GOOD, keeper.state)
 
 
 def _require(name: str, said: Verdict, state: State) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Self
 
@@ -20,10 +21,13 @@ class Prefetch:
 
     Args:
         get: Gets the wheel of a commit, and keeps it.
+        pause: Seconds before the first wheel is begun: if the wait is shorter, the wheel of a commit that is not tested
+            after all would only be in the way.
     """
 
-    def __init__(self, get: Callable[[str], object]) -> None:
-        self._get = get
+    def __init__(self, get: Callable[[str], object], pause: float = 0.0) -> None:
+        self._get, self._pause = get, pause
+        self._over = threading.Event()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="ahead")
         self._begun: list[tuple[str, Future[None]]] = []
         self._threads: set[int] = set()
@@ -43,11 +47,13 @@ class Prefetch:
             commits: Full hashes.
         """
         self._leave_out()
-        under_way = {commit for commit, _ in self._begun}
-        self._begun += [(commit, self._pool.submit(self._one, commit)) for commit in commits if commit not in under_way]
+        self._over = over = threading.Event()
+        until = time.monotonic() + self._pause
+        known = {commit for commit, _ in self._begun}
+        self._begun += [(one, self._pool.submit(self._one, one, until, over)) for one in commits if one not in known]
 
     def keep_only(self, commit: str) -> bool:
-        """Leave out all that have not been begun, end the one that is under way unless it is a commit's own.
+        """The wait is over: leave out all that have not been begun, end the one under way unless it is a commit's own.
 
         Args:
             commit: Full hash.
@@ -64,10 +70,12 @@ class Prefetch:
         wait([future for _, future in self._begun])
 
     def _leave_out(self) -> None:
+        self._over.set()
         for _, future in self._begun:
             future.cancel()
         self._begun = [(commit, future) for commit, future in self._begun if not future.done()]
 
-    def _one(self, commit: str) -> None:
-        self._threads.add(threading.get_ident())
-        self._get(commit)
+    def _one(self, commit: str, until: float, over: threading.Event) -> None:
+        if not over.wait(until - time.monotonic()):
+            self._threads.add(threading.get_ident())
+            self._get(commit)

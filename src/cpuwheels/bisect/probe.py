@@ -55,6 +55,10 @@ if TYPE_CHECKING:
     from cpuwheels.core.errors import CpuwheelsError
 
 
+_PAUSE = 0.3
+"""Seconds of a command before the wheels of the next commits are begun: to make one takes 2 s at least."""
+
+
 class Prober:
     """Tests a commit: gets its wheel and asks the predicate for a verdict.
 
@@ -89,7 +93,7 @@ class Prober:
             else Console(stderr=True, force_terminal=False, soft_wrap=True, quiet=is_quiet())
         )
         self._announced: set[str] = set()
-        self._ahead = Prefetch(self._get_ahead)
+        self._ahead = Prefetch(self._get_ahead, 0.0 if person else _PAUSE)
 
     def __enter__(self) -> Self:
         return self
@@ -143,7 +147,7 @@ class Prober:
 
     def _get(self, commit: str, reporter: Reporter) -> Got:
         """Return a commit's wheel; what is made in advance and not needed any more is ended first."""
-        if self._person and self._ahead.keep_only(commit):
+        if self._ahead.keep_only(commit) and self._person:
             with reporter.stage("wheel", f"is being made already; log: {self._wheels.paths(commit).dist / LOG}"):
                 self._ahead.wait()
         return self._wheels.get(commit, reporter)

@@ -201,6 +201,11 @@ def served_slower(options: BisectOptions) -> float | None:
     return options.slower or (SLOWER if options.regress == "slow" else None)
 
 
+def compares_with_good(options: BisectOptions) -> bool:
+    """Return whether verdicts come from a comparison with the good end, whose wheel is then made in any case."""
+    return bool(options.bench or options.prompt is not None or (options.serve and served_slower(options)))
+
+
 def _of_surroundings(options: BisectOptions) -> dict[str, str]:
     """Return what a command or script gets of the user's variables and files."""
     found = {"env": " ".join(sorted(set(options.env)))} if options.env else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 import os
 import re
@@ -49,13 +50,21 @@ def load_yaml(path: Path, model: type[Loaded]) -> Loaded:
     try:
         # A person may have linked it; what the link leads to has to be a file.
         text = read_plain(os.path.realpath(path), _LONGEST)
-        data, node = parse_yaml(text, path, limit=_LONGEST)
     except OSError as error:
         raise MatrixError(
             f"cannot read {path.name}: {error.strerror}",
             where=path,
             next_step="correct its path; --root names the folder with the project's files, --matrix a matrix",
         ) from error
+    loaded: Loaded = _loaded(text, path, model)
+    return loaded
+
+
+@functools.lru_cache(maxsize=64)
+def _loaded(text: bytes, path: Path, model: type[Loaded]) -> Loaded:
+    """Return what a text says; one process makes several wheels, and reads the same files for each."""
+    try:
+        data, node = parse_yaml(text, path, limit=_LONGEST)
     except MalformedDataError as error:
         raise MatrixError(
             f"{path.name} is {error.what}", where=error.where, next_step="correct the file at or above that line"

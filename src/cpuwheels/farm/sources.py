@@ -12,7 +12,7 @@ from packaging.version import InvalidVersion, Version
 from cpuwheels.core.direct_mode import latest_reads
 from cpuwheels.core.errors import SourceError, UsageError
 from cpuwheels.fetch.git_archive import repositories_of
-from cpuwheels.kernels.commit_fingerprints import kernel_fingerprints
+from cpuwheels.kernels.commit_fingerprints import by_reads, commit_fingerprints
 from cpuwheels.kernels.depfile import KIND as READS
 from cpuwheels.kernels.depfile import Reads
 from cpuwheels.source.clone import REPOSITORY_VARIABLE, open_repository
@@ -125,5 +125,6 @@ def kernel_classes(commits: Sequence[str], repository: Repository, store: Store)
     Raises:
         BisectError: git cannot tell what the commits hold.
     """
-    (classes,) = kernel_fingerprints(repository, commits, [next(iter(latest_reads(store, READS, Reads, 1)), None)])
+    ways = [by_reads(reads) for reads in latest_reads(store, READS, Reads, 1)] or [None]
+    (classes,) = commit_fingerprints(repository, commits, ways)
     return classes

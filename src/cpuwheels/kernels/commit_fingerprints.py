@@ -9,24 +9,39 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.digests import text_digest
 from cpuwheels.core.errors import BisectError
+from cpuwheels.kernels.executed import is_passive
 from cpuwheels.kernels.fingerprint import PARTS, source_fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from cpuwheels.kernels.depfile import Reads
     from cpuwheels.source.repository import Repository
 
+    Way = Callable[[Mapping[str, str]], str] | None
 
-def kernel_fingerprints(
-    repository: Repository, commits: Sequence[str], ways: Sequence[Reads | None]
-) -> list[dict[str, str]]:
-    """Return, for each way to tell, a digest for each commit; commits with the same digest have the same kernels.
+
+def by_reads(reads: Reads) -> Way:
+    """Return a way to tell kernels apart by what an earlier build depended on."""
+    return lambda files: source_fingerprint(files, reads)
+
+
+def by_programs(files: Mapping[str, str]) -> str:
+    """Tell sources apart by what a build of them may run: those that agree share a compiler cache.
+
+    Args:
+        files: Mode and object name of each file below `PARTS`, as git has them.
+    """
+    return text_digest("\n".join(f"{name} {about}" for name, about in files.items() if not is_passive(name)))
+
+
+def commit_fingerprints(repository: Repository, commits: Sequence[str], ways: Sequence[Way]) -> list[dict[str, str]]:
+    """Return, for each way to tell, a digest for each commit; commits with the same digest are of one class.
 
     Args:
         repository: Where the commits are.
         commits: Full hashes.
-        ways: What earlier builds depended on; with None every file that kernels could depend on counts.
+        ways: Each gives the digest of a commit's files below `PARTS`; with None all of them count.
 
     Raises:
         BisectError: git cannot tell what the commits hold.
@@ -37,10 +52,8 @@ def kernel_fingerprints(
     first = {row: commit for commit, row in zip(commits, rows, strict=True)}
     listings = {row: repository.objects(commit, *PARTS) for row, commit in first.items()} if any(ways) else {}
     classes = []
-    for reads in ways:
-        known = {
-            row: source_fingerprint(listings[row], reads) if reads else text_digest("\n".join(row)) for row in first
-        }
+    for way in ways:
+        known = {row: way(listings[row]) if way else text_digest("\n".join(row)) for row in first}
         classes.append({commit: known[row] for commit, row in zip(commits, rows, strict=True)})
     return classes
 

@@ -42,7 +42,7 @@ def counted_files(source: Path) -> list[str]:
     names = list(_inputs(source))
     if _reason(source, names):
         return names
-    return [name for name in names if not _is_passive(name)]
+    return [name for name in names if not is_passive(name)]
 
 
 def unreported_reads(source: Path) -> str:
@@ -82,7 +82,8 @@ def _inputs(source: Path) -> Iterator[str]:
             yield part
 
 
-def _is_passive(name: str) -> bool:
+def is_passive(name: str) -> bool:
+    """Return whether a file is only compiled, as far as its name tells."""
     path = PurePosixPath(name)
     return name.startswith(_COMPILED) and (path.suffix or path.name) in _PASSIVE
 
@@ -92,7 +93,7 @@ def _reason(source: Path, names: list[str]) -> str:
         path = f"{source}/{name}"
         if os.path.islink(path):  # noqa: PTH114  (hundreds of files)
             return f"{name} is a symbolic link"
-        if _is_passive(name):
+        if is_passive(name):
             with open(path, "rb") as stream:  # noqa: PTH123
                 content = stream.read()
             for word, directive in _UNREPORTED.items():

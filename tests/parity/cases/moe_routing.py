@@ -143,6 +143,37 @@ def biased_topk_saturated(library: Any, draw: Draw, *, dtype: torch.dtype, funct
     return Call(run, expected)
 
 
+@cases(
+    "biased_topk_cpu",
+    dtype=[torch.float32, torch.bfloat16],
+    sizes=[(64, 6), (384, 8)],
+    function=["sigmoid", "sqrtsoftplus"],
+    first=[0, 4],
+)
+def biased_topk_equal(
+    library: Any, draw: Draw, *, dtype: torch.dtype, sizes: tuple[int, int], function: str, first: int
+) -> Call:
+    """Two of those chosen are equal: either may come first."""
+    tokens, (experts, count) = 5, sizes
+    bias = torch.zeros(experts, dtype=dtype)
+    logits = _distinct(draw, function, dtype, bias, tokens, count)
+    best = logits.sort(-1, descending=True).indices
+    logits.scatter_(-1, best[:, first + 1 : first + 2], logits.gather(-1, best[:, first : first + 1]))
+    hidden = torch.empty((tokens, 4))
+
+    def run() -> dict[str, torch.Tensor]:
+        found, ids = library.biased_topk_cpu(hidden, logits, bias, count, True, function, 0, None, False)
+        return {"shares": found, "experts": ids.sort(-1).values}
+
+    def expected() -> dict[str, Expected]:
+        affinities = moe_routing.scores(logits.double(), function)
+        chosen = moe_routing.selected(affinities.value, count)
+        shares = moe_routing.shares(affinities, chosen, normalised=True)
+        return {"shares": shares, "experts": Exact(chosen.sort(-1).values)}
+
+    return Call(run, expected)
+
+
 @cases("biased_topk_cpu", kind=["experts", "count", "function", "rows", "bias", "strided", "float64"])
 def biased_topk_unsupported(library: Any, draw: Draw, *, kind: str) -> Call:
     """Other numbers of experts, unknown functions, and shapes that do not fit."""

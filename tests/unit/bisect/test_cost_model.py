@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cpuwheels.bisect.cost_model import ASSEMBLED_SECONDS, COMPILED_SECONDS, UNBUILDABLE_SECONDS, Costs, costs_of
+from cpuwheels.bisect.cost_model import (
+    ASSEMBLED_SECONDS,
+    COMPILED_SECONDS,
+    RECOMPILED_SECONDS,
+    UNBUILDABLE_SECONDS,
+    Costs,
+    costs_of,
+)
 from cpuwheels.bisect.search import Verdict
 from cpuwheels.bisect.state import Probe
 from cpuwheels.fetch.git import Git
@@ -40,7 +47,21 @@ def test_kernels_come_to_hand_and_others_prove_unbuildable() -> None:
         UNBUILDABLE_SECONDS,
         COMPILED_SECONDS,
     ]
-    assert costs.different == 3
+    assert costs.different(["a" * 40, "b" * 40, "c" * 40, "d" * 40]) == 3
+    assert costs.different(["a" * 40, "b" * 40]) == 1
+
+
+@pytest.mark.parametrize(
+    ("wheel_from", "seconds"), [("build", RECOMPILED_SECONDS), ("farm", COMPILED_SECONDS), ("none", COMPILED_SECONDS)]
+)
+def test_who_shares_a_compiler_cache_compiles_less(wheel_from: WheelFrom, seconds: float) -> None:
+    kernels, programs = {name * 40: name for name in "abc"}, {"a" * 40: "one", "b" * 40: "one", "c" * 40: "two"}
+    costs = Costs([kernels], [], programs)
+    assert {costs(name * 40) for name in "abc"} == {COMPILED_SECONDS}
+    costs.learn(probe("a", wheel_from))
+    assert costs("b" * 40) == seconds
+    assert costs("c" * 40) == COMPILED_SECONDS
+    assert Costs([kernels], ["a"], programs)("b" * 40) == RECOMPILED_SECONDS, "of an earlier run"
 
 
 @pytest.mark.usefixtures("plain_git")
@@ -62,7 +83,7 @@ def test_the_store_tells_what_is_at_hand(tmp_path: Path, store: Store) -> None:
     assert costs_of(repository, names, store, "x86")(names[0]) == COMPILED_SECONDS, "its kernels are gone"
     (store.root / "kernels" / "key").mkdir(parents=True)
     costs = costs_of(repository, names, store, "x86")
-    assert [costs(name) for name in names] == [ASSEMBLED_SECONDS, ASSEMBLED_SECONDS, COMPILED_SECONDS, COMPILED_SECONDS]
-    assert costs.different == 2
+    assert [costs(name) for name in names] == [ASSEMBLED_SECONDS] * 2 + [RECOMPILED_SECONDS] * 2
+    assert costs.different(names) == 2
     assert costs_of(repository, names, store, "arm")(names[0]) == COMPILED_SECONDS
     assert git(folder, "status", "--porcelain") == ""

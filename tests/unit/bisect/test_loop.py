@@ -60,20 +60,24 @@ class World:
         count: int = 1,
         try_commit: Callable[[str, Sequence[str]], Probe] | None = None,
         history: History = HISTORY,
+        at_hand: Callable[[str], bool] | None = None,
+        ends_first: bool = False,
     ):
         self._meet(min(count, 2))  # the ends
         bisection = Bisection(
             history,
             try_commit or self.try_commit,
             lambda _name: 1.0,
+            at_hand or (lambda _name: True),
             self.kept.append,
             lambda _left, wanted: self._meet(len(wanted)),
             count,
+            ends_first,
         )
         return bisect(bisection, state or State(question=QUESTION), replayed)
 
 
-def test_both_ends_are_tried_first_and_the_culprit_is_found() -> None:
+def test_ends_that_cost_little_are_tried_first_and_the_culprit_is_found() -> None:
     world = World(37)
     state, left = world.run()
     assert left.suspects == (f"{37:040x}",)
@@ -81,6 +85,48 @@ def test_both_ends_are_tried_first_and_the_culprit_is_found() -> None:
     assert len(world.tried) <= 2 + 7
     assert [len(kept.probes) for kept in world.kept] == list(range(1, len(world.tried) + 1))
     assert world.kept[-1] == state
+
+
+def nothing_at_hand(_: str) -> bool:
+    return False
+
+
+def test_a_good_end_that_has_to_be_compiled_is_not_tried_if_a_later_commit_is_good() -> None:
+    world = World(37)
+    _, left = world.run(at_hand=nothing_at_hand)
+    assert left.suspects == (f"{37:040x}",)
+    assert world.tried[0] == 100
+    assert 0 not in world.tried
+    assert {36, 37} < set(world.tried)
+
+
+@pytest.mark.parametrize("first_bad", [1, 2, 9])
+def test_without_a_good_commit_the_good_end_is_tried_before_long(first_bad: int) -> None:
+    world = World(first_bad)
+    _, left = world.run(at_hand=nothing_at_hand)
+    assert left.suspects == (f"{first_bad:040x}",)
+    assert world.tried.index(0) == 4
+
+
+def test_if_the_first_commit_may_be_the_culprit_the_good_end_is_tried_last() -> None:
+    history = History(GOOD, (*HISTORY.commits[:1], Commit(BAD, (NAMES[0],))), 0)
+    world = World(1)
+    _, left = world.run(at_hand=nothing_at_hand, history=history)
+    assert left.suspects == (NAMES[0],)
+    assert world.tried == [100, 1, 0]
+
+
+def test_both_ends_are_tried_first_if_that_is_asked() -> None:
+    world = World(37)
+    world.run(at_hand=nothing_at_hand, ends_first=True)
+    assert world.tried[:2] == [0, 100]
+
+
+def test_a_good_end_that_is_bad_is_told_before_long() -> None:
+    world = World(0)
+    with pytest.raises(BisectError, match=f"{GOOD} should be good and is bad"):
+        world.run(at_hand=nothing_at_hand)
+    assert len(world.tried) == 5
 
 
 @pytest.mark.parametrize(

@@ -134,3 +134,23 @@ def test_what_is_under_way_is_not_begun_again() -> None:
         held.go_on.set()
         ahead.wait()
     assert held.made == ["a", "b"]
+
+
+def test_after_a_short_wait_nothing_is_made() -> None:
+    began, made = time.monotonic(), []
+    with Prefetch(made.append, pause=2 * PATIENCE) as ahead:
+        ahead.begin(["a", "b"])
+        assert not ahead.keep_only("c")
+        ahead.begin(["c"])
+    assert made == []
+    assert time.monotonic() - began < PATIENCE
+
+
+def test_in_a_longer_wait_all_are_made_after_the_pause() -> None:
+    made: list[tuple[str, float]] = []
+    began = time.monotonic()
+    with Prefetch(lambda commit: made.append((commit, time.monotonic() - began)), pause=0.3) as ahead:
+        ahead.begin(["a", "b"])
+        ahead.wait()
+    assert [commit for commit, _ in made] == ["a", "b"]
+    assert 0.3 <= made[0][1] <= made[1][1]

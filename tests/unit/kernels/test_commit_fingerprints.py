@@ -8,7 +8,7 @@ import pytest
 
 from cpuwheels.core.errors import SourceError
 from cpuwheels.fetch.git import Git
-from cpuwheels.kernels.commit_fingerprints import kernel_fingerprints
+from cpuwheels.kernels.commit_fingerprints import by_programs, by_reads, commit_fingerprints
 from cpuwheels.kernels.depfile import Reads
 from cpuwheels.kernels.fingerprint import tree_fingerprint
 from cpuwheels.source.repository import Repository
@@ -39,24 +39,27 @@ def change(folder: Path, name: str, text: str | None) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "roughly", "by_reads"),
+    ("name", "text", "roughly", "read", "programs"),
     [
-        ("vllm/__init__.py", "import os\n", True, True),
-        ("csrc/gpu.cu", "two\n", False, True),
-        ("csrc/cpu/ops.cpp", "int two() { return 2; }\n", False, False),
-        ("csrc/cpu/new.h", "", False, False),
-        ("csrc/gpu/new.h", "", False, True),
-        ("csrc/cpu/ops.cpp", None, False, False),
-        ("CMakeLists.txt", "project(other)\n", False, False),
-        ("requirements/cpu.txt", "torch==2.14.0\n", False, False),
+        ("vllm/__init__.py", "import os\n", True, True, True),
+        ("csrc/gpu.cu", "two\n", False, True, True),
+        ("csrc/cpu/ops.cpp", "int two() { return 2; }\n", False, False, True),
+        ("csrc/cpu/new.h", "", False, False, True),
+        ("csrc/gpu/new.h", "", False, True, True),
+        ("csrc/cpu/ops.cpp", None, False, False, True),
+        ("csrc/generate.py", "", False, True, False),
+        ("CMakeLists.txt", "project(other)\n", False, False, False),
+        ("requirements/cpu.txt", "torch==2.14.0\n", False, False, False),
     ],
 )
-def test_what_changes_the_kernels(folder: Path, name: str, text: str | None, roughly: bool, by_reads: bool) -> None:
+def test_what_changes_the_kernels_and_what_the_compiler_cache(
+    folder: Path, name: str, text: str | None, roughly: bool, read: bool, programs: bool
+) -> None:
     first = git(folder, "rev-parse", "HEAD")
     second = change(folder, name, text)
     repository = Repository(Git(folder), str(folder))
-    for reads, same in ((None, roughly), (READS, by_reads)):
-        (found,) = kernel_fingerprints(repository, [first, second], [reads])
+    for way, same in ((None, roughly), (by_reads(READS), read), (by_programs, programs)):
+        (found,) = commit_fingerprints(repository, [first, second], [way])
         assert (found[first] == found[second]) is same
 
 
@@ -65,16 +68,16 @@ def test_going_back_is_the_same_again(folder: Path) -> None:
     original = (folder / "csrc/cpu/ops.cpp").read_text()
     second = change(folder, "csrc/cpu/ops.cpp", "other\n")
     third = change(folder, "csrc/cpu/ops.cpp", original)
-    for reads in (None, READS):
-        (found,) = kernel_fingerprints(Repository(Git(folder), str(folder)), [first, second, third], [reads])
+    for way in (None, by_reads(READS)):
+        (found,) = commit_fingerprints(Repository(Git(folder), str(folder)), [first, second, third], [way])
         assert found[first] == found[third] != found[second]
 
 
 def test_a_commit_that_is_not_there_counts_as_empty_or_is_told(folder: Path) -> None:
     repository = Repository(Git(folder), str(folder))
-    assert len(kernel_fingerprints(repository, ["0" * 40], [None])[0]) == 1
+    assert len(commit_fingerprints(repository, ["0" * 40], [None])[0]) == 1
     with pytest.raises(SourceError, match="git cannot check out"):
-        kernel_fingerprints(repository, ["0" * 40], [READS])
+        commit_fingerprints(repository, ["0" * 40], [by_reads(READS)])
 
 
 def test_a_tree_has_the_class_of_its_commit(folder: Path) -> None:
@@ -85,4 +88,4 @@ def test_a_tree_has_the_class_of_its_commit(folder: Path) -> None:
     files = (*READS.files, "csrc/cpu/generate.py", "csrc/link.h", "csrc/gone.h")
     reads = Reads(files=files, folders=("csrc", "csrc/cpu", "csrc/gone"))
     repository = Repository(Git(folder), str(folder))
-    assert tree_fingerprint(folder, reads) == kernel_fingerprints(repository, [name], [reads])[0][name]
+    assert tree_fingerprint(folder, reads) == commit_fingerprints(repository, [name], [by_reads(reads)])[0][name]
