@@ -92,7 +92,7 @@ class Wheels:
         """
         self._root, self._folder, self._other_matrix = root, folder, other_matrix
         self.unpacked = folder / "unpacked"
-        """The cache of the installer, with the wheels' files; removed when no more wheels are tested."""
+        """What the wheels' files have, each content once; removed when no more wheels are tested."""
         self.store = store
         self.matrix = matrix
         self._target, self._options, self._index = target, options, index

@@ -9,6 +9,7 @@ from packaging.utils import parse_wheel_filename
 from cpuwheels.core.errors import BuildEnvironmentError, CommandError
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
 from cpuwheels.environment.bytecode import link_bytecode
+from cpuwheels.environment.linked_install import install_linked
 from cpuwheels.environment.torch_install import offer_environment
 from cpuwheels.fetch.uv import install_alone, install_cached, run_uv, site_packages, uv_environment
 
@@ -77,7 +78,7 @@ def separate_environment(
 
 
 def complete_environment(
-    environment: Environment, wheel: Path, folder: Path, logs: Path, cache: Path | None = None, *, sdists: bool = False
+    environment: Environment, wheel: Path, folder: Path, logs: Path, kept: Path | None = None, *, sdists: bool = False
 ) -> Path:
     """Make a venv of its own with a wheel, the same torch, and everything else that the wheel requires.
 
@@ -89,7 +90,7 @@ def complete_environment(
         wheel: The wheel.
         folder: The venv; emptied first.
         logs: Folder for uv's output.
-        cache: As in `install_alone`.
+        kept: As in `install_linked`, where many wheels are tested in turn; nothing is kept without.
         sdists: Whether requirements without a wheel are built from source.
 
     Returns:
@@ -97,6 +98,7 @@ def complete_environment(
 
     Raises:
         BuildEnvironmentError: It could not be made.
+        UnusableWheelError: The wheel cannot be installed.
     """
     log = logs / _LOG
     form: list[str | Path] = [] if sdists else ["--only-binary", ":all:"]
@@ -104,7 +106,10 @@ def complete_environment(
     python = new_environment(environment, folder, logs)
     try:
         _install_torch_and_needs(environment, python, log)
-        install_alone(wheel, python, log, cache)
+        if kept:
+            install_linked(wheel, python, kept)
+        else:
+            install_alone(wheel, python, log)
         required = [*_same_torch(environment, log), f"{name}=={version}"]
         install_cached(["--python", python, *form, *required], uv_environment(), log)
     except CommandError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.errors import BuildEnvironmentError, CommandError, UnusableWheelError
+from cpuwheels.environment.linked_install import install_linked
 from cpuwheels.fetch.uv import install_alone, install_cached, site_packages, uv_environment
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def install_lock(python: Path, lock: Path, logs: Path, options: Sequence[str] = 
 
 
 def install_wheel(
-    wheel: Path, python: Path, lock: Path | None, logs: Path, cache: Path | None = None, options: Sequence[str] = ()
+    wheel: Path, python: Path, lock: Path | None, logs: Path, kept: Path | None = None, options: Sequence[str] = ()
 ) -> Path:
     """Install a wheel, and what a lock has.
 
@@ -49,7 +50,7 @@ def install_wheel(
         python: Interpreter of a fresh environment with torch.
         lock: Requirements file with versions and hashes; None if what is needed is there.
         logs: Folder for uv's output.
-        cache: As in `install_alone`.
+        kept: As in `install_linked`, where many wheels are tested in turn; nothing is kept without.
         options: More options of ``uv pip install`` for what the lock has.
 
     Returns:
@@ -63,7 +64,10 @@ def install_wheel(
     if lock:
         install_lock(python, lock, logs, options)
     try:
-        install_alone(wheel, python, log, cache)
+        if kept:
+            install_linked(wheel, python, kept)
+        else:
+            install_alone(wheel, python, log)
     except CommandError as error:
         raise UnusableWheelError(
             f"{wheel.name} cannot be installed",

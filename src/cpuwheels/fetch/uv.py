@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from contextlib import nullcontext
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -185,27 +184,22 @@ def _without_log(output: str) -> str:
     return "\n".join(line for line in output.splitlines() if not line.startswith("DEBUG "))
 
 
-def install_alone(wheel: Path, python: Path, log: Path, cache: Path | None = None) -> None:
+def install_alone(wheel: Path, python: Path, log: Path) -> None:
     """Install a wheel, without its requirements, in place of one with the same name.
 
-    uv does not use the user's cache, where the files of every wheel that was ever tested would stay.
+    uv does not use the user's cache, where the files of every wheel that was ever tested would stay, but one in the
+    environment that is removed at once.
 
     Args:
         wheel: The wheel.
         python: Interpreter of the environment.
         log: uv's output.
-        cache: uv's cache for this, on the environment's file system so that uv need not copy; the caller removes it. If
-            not given, one in the environment that is removed at once. Where many wheels are tested in turn one is
-            given: ext4 is slow to make files shortly after many were removed (fs/ext4/ialloc.c: recently_deleted).
 
     Raises:
         CommandError: It cannot be installed.
     """
     folder = python.parent.parent
-    with (
-        storage_errors(folder),
-        nullcontext(cache) if cache else tempfile.TemporaryDirectory(prefix=".uv-", dir=folder) as used,
-    ):
+    with storage_errors(folder), tempfile.TemporaryDirectory(prefix=".uv-", dir=folder) as cache:
         run_uv(
             [
                 "pip",
@@ -216,7 +210,7 @@ def install_alone(wheel: Path, python: Path, log: Path, cache: Path | None = Non
                 "--link-mode",
                 "hardlink",
                 "--cache-dir",
-                used,
+                cache,
                 "--python",
                 python,
                 wheel,

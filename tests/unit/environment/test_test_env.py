@@ -124,15 +124,14 @@ def test_nothing_of_a_wheel_that_is_tried_stays_in_the_cache_of_the_user(
     assert [path.name for path in (tmp_path / "run").iterdir() if path.name.startswith(".uv")] == []
 
 
-def test_a_cache_that_is_given_serves_several_environments(made: Environment, logs: Path, tmp_path: Path) -> None:
-    wheel, cache = write_wheel(tmp_path / "more", "vllm", "1.0", {"vllm/__init__.py": ""}), tmp_path / "cache"
+def test_what_is_kept_serves_several_environments(made: Environment, logs: Path, tmp_path: Path) -> None:
+    wheel, kept = write_wheel(tmp_path / "more", "vllm", "1.0", {"vllm/__init__.py": ""}), tmp_path / "kept"
     files = []
     for name in ("one", "two"):
-        python = layered_environment(made, tmp_path / name, logs)
-        install_alone(wheel, python, logs / "log", cache)
+        complete_environment(made, wheel, tmp_path / name, logs, kept)
         files.extend((tmp_path / name).glob("lib/python3*/site-packages/vllm/__init__.py"))
     assert files[0].samefile(files[1])
-    assert [path for path in cache.rglob("__init__.py") if path.samefile(files[0])]
+    assert [path for path in kept.iterdir() if path.samefile(files[0])]
 
 
 def test_a_layer_that_cannot_be_made_is_told(

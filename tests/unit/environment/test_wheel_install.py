@@ -41,9 +41,9 @@ def test_where_the_cases_needs_are_there_nothing_else_is_installed(python: Path,
     assert installed(install_wheel(wheel, python, None, logs)) == {"vllm-1.0"}
 
 
-def test_a_cache_that_is_given_keeps_the_files(python: Path, wheel: Path, logs: Path, tmp_path: Path) -> None:
-    site = install_wheel(wheel, python, None, logs, tmp_path / "cache")
-    assert [path for path in (tmp_path / "cache").rglob("__init__.py") if path.samefile(site / "vllm/__init__.py")]
+def test_what_it_unpacks_is_kept_for_other_wheels(python: Path, wheel: Path, logs: Path, tmp_path: Path) -> None:
+    site = install_wheel(wheel, python, None, logs, tmp_path / "kept")
+    assert [path for path in (tmp_path / "kept").iterdir() if path.samefile(site / "vllm/__init__.py")]
 
 
 @pytest.mark.parametrize("lock", ["cmake==4.0.0\n", f"cmake==4.0.0 --hash=sha256:{'0' * 64}\n", "nowhere==1\n"])
