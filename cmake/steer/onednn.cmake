@@ -124,12 +124,15 @@ endfunction()
 
 # Compiles for size what oneDNN does not run for each call of an operator: what writes machine code, once for each new
 # shape, by calls of an assembler, and what packs weights, once for each model. What runs for each call keeps its
-# optimisation. CPUWHEELS_ONEDNN_RARE is a list of <target>=<regular expression>.
+# optimisation. CPUWHEELS_ONEDNN_RARE is a list of <target>=<regular expression>. What CPUWHEELS_FILE_OPTIONS has for one
+# of these files comes after that.
 function(cpuwheels_shrink_rare)
   foreach(_entry IN LISTS CPUWHEELS_ONEDNN_RARE)
     string(REGEX MATCH "^([^=]+)=(.+)$" _entry "${_entry}")
     if(TARGET "${CMAKE_MATCH_1}")
-      cpuwheels_shrink_files("${CMAKE_MATCH_1}" "${CMAKE_MATCH_2}")
+      set(_target ${CMAKE_MATCH_1})
+      cpuwheels_shrink_files(${_target} "${CMAKE_MATCH_2}")
+      cpuwheels_add_file_options(${_target})
     endif()
   endforeach()
 endfunction()

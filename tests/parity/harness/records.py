@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +76,12 @@ class OtherLibraries:
             return
         kept = {name: (outcome.outputs[name], bound.total.float()) for name, bound in outcome.bounds.items()}
         place = self._folder / self._library / _file(case)
-        there = self._there(case)
         self._keep(kept, place)
         # Where libraries run side by side, whichever keeps its outputs later finds those of the other.
-        there |= {path: outputs for path, outputs in self._there(case, there).items() if path != place}
-        for path, before in sorted(there.items()):
+        for path in sorted(self._folder.glob(f"*/{place.name}")):
+            if path == place:
+                continue
+            before = torch.load(path)
             for name in sorted(set(kept) & set(before)):
                 (mine, limit), (other, others) = kept[name], before[name]
                 total, other = limit.double() + others, other.double()
@@ -90,11 +90,6 @@ class OtherLibraries:
                 found = compare_within(mine, other, Bound(total, torch.zeros_like(total)))
                 if found.message:
                     outcome.problems.append(f"{name}: not as in {path.parent.name}: {found.message}")
-
-    def _there(self, case: Case, known: Collection[Path] = ()) -> dict[Path, dict[str, Any]]:
-        """Return the outputs of a case that are kept, but for those that are known."""
-        assert self._folder is not None
-        return {path: torch.load(path) for path in self._folder.glob(f"*/{_file(case)}") if path not in known}
 
     @staticmethod
     def _keep(outputs: dict[str, Any], place: Path) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 
 from harness.expected import Near
 
 
+@cache
 def cos_sin_table(positions: int, size: int, base: float = 10000.0) -> torch.Tensor:
     """Return cosines and, beside them, sines of position * base^(-2 i / size) (Su et al. 2021, arXiv:2104.09864).
 
     Returns:
-        float64, (positions, size): the cosines of all size / 2 angles, then their sines.
+        float64, (positions, size): the cosines of all size / 2 angles, then their sines. Many cases have the same
+        tensor, so a kernel gets a copy.
     """
     angles = torch.arange(positions).double()[:, None] * base ** (-torch.arange(0, size, 2).double() / size)
     return torch.cat([angles.cos(), angles.sin()], dim=-1)
