@@ -96,6 +96,12 @@ def test_few_rare_files_are_the_exception(tmp_path: Path) -> None:
     assert {name for name, (option, _) in found.items() if option == "-O3"} == {"main", "jit_two", "jit_three", *HOT}
 
 
+def test_an_option_of_a_file_counts_more(tmp_path: Path) -> None:
+    found = _compiled(tmp_path, "src/gemm/d_autogen.cpp\n", CPUWHEELS_FILE_OPTIONS=r"-O1=/src/jit_two\.cpp$")
+    assert {name for name, (option, _) in found.items() if option == "-O1"} == {"jit_two"}
+    assert {name for name, (option, _) in found.items() if option == "-Os"} == {"jit_one", "jit_three"}
+
+
 @pytest.mark.parametrize(
     ("unused", "changed"),
     [("# none is known\n", {}), ("src/gemm/d_autogen.cpp\n", {"CPUWHEELS_ONEDNN_UNOPTIMISED": ""})],

@@ -93,7 +93,7 @@ class Prober:
             else Console(stderr=True, force_terminal=False, soft_wrap=True, quiet=is_quiet())
         )
         self._announced: set[str] = set()
-        self._ahead = Prefetch(self._get_ahead, 0.0 if person else _PAUSE)
+        self._ahead = Prefetch(self._get_ahead, 0.0 if person or wheels.farm else _PAUSE)
 
     def __enter__(self) -> Self:
         return self

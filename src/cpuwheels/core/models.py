@@ -7,7 +7,7 @@ import functools
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
@@ -40,6 +40,12 @@ class Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+@functools.lru_cache(maxsize=64)
+def _parsed(text: bytes, path: Path) -> tuple[Any, yaml.Node | None]:
+    """Return the value of a text and its nodes; one process makes several wheels, and reads the same files for each."""
+    return parse_yaml(text, path, limit=_LONGEST)
+
+
 def load_yaml(path: Path, model: type[Loaded]) -> Loaded:
     """Read a YAML file into a model.
 
@@ -49,22 +55,13 @@ def load_yaml(path: Path, model: type[Loaded]) -> Loaded:
     """
     try:
         # A person may have linked it; what the link leads to has to be a file.
-        text = read_plain(os.path.realpath(path), _LONGEST)
+        data, node = _parsed(read_plain(os.path.realpath(path), _LONGEST), path)
     except OSError as error:
         raise MatrixError(
             f"cannot read {path.name}: {error.strerror}",
             where=path,
             next_step="correct its path; --root names the folder with the project's files, --matrix a matrix",
         ) from error
-    loaded: Loaded = _loaded(text, path, model)
-    return loaded
-
-
-@functools.lru_cache(maxsize=64)
-def _loaded(text: bytes, path: Path, model: type[Loaded]) -> Loaded:
-    """Return what a text says; one process makes several wheels, and reads the same files for each."""
-    try:
-        data, node = parse_yaml(text, path, limit=_LONGEST)
     except MalformedDataError as error:
         raise MatrixError(
             f"{path.name} is {error.what}", where=error.where, next_step="correct the file at or above that line"
