@@ -47,9 +47,7 @@ def test_a_fault_in_a_python_file_is_found_without_a_compiler(history: History, 
     result = bisected(history, tmp_path / "out", "--run", f"python {shlex.quote(str(check))}", "--no-requirements")
     assert result["first_bad"] == history.first_bad["python"]
     assert result["suspects"][0]["files"] == ["vllm/utils/math_utils.py"]
-    # The bad end has another kernel, and so has what was compiled for it; the release's may have been compiled first.
-    built = [probe["commit"] for probe in result["probes"] if probe["wheel_from"] == "build"]
-    assert set(built) <= {history.commits[0], history.commits[-1]}
+    assert sum(probe["wheel_from"] == "build" for probe in result["probes"]) <= 2  # the two kinds of kernels
 
 
 def test_a_fault_in_a_kernel_is_found_by_its_parity(history: History, tmp_path: Path) -> None:

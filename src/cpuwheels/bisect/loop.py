@@ -126,8 +126,9 @@ def _due_ends(bisection: Bisection, state: State, verdicts: Mapping[str, Verdict
     found = [verdict for name, verdict in verdicts.items() if name != bad]
     parents = {commit.name: commit.parents for commit in bisection.history.commits}
     counts = left.ended and any(parent not in parents for name in left.suspects for parent in parents[name])
-    is_due = bisection.ends_first or counts or (Verdict.GOOD not in found and len(found) >= _PATIENCE)
-    due = [name for name in good if is_due or bisection.is_at_hand(name)]
+    is_due = bisection.ends_first or counts
+    none_is_good, long = Verdict.GOOD not in found, len(found) >= _PATIENCE
+    due = [name for name in good if is_due or (none_is_good and (long or bisection.is_at_hand(name)))]
     return [name for name in (*due, bad) if name not in state.verdicts]
 
 

@@ -116,6 +116,12 @@ def test_if_the_first_commit_may_be_the_culprit_the_good_end_is_tried_last() -> 
     assert world.tried == [100, 1, 0]
 
 
+def test_a_good_end_that_comes_to_hand_when_another_commit_is_good_is_not_tried() -> None:
+    world = World(37)
+    world.run(at_hand=lambda _: any(number < 37 for number in world.tried))
+    assert 0 not in world.tried
+
+
 def test_both_ends_are_tried_first_if_that_is_asked() -> None:
     world = World(37)
     world.run(at_hand=nothing_at_hand, ends_first=True)
@@ -180,7 +186,7 @@ def test_replayed_verdicts_are_believed_and_others_than_of_the_range_ignored() -
     replayed = {f"{36:040x}": Verdict.GOOD, f"{38:040x}": Verdict.BAD, "e" * 40: Verdict.BAD}
     _, left = world.run(replayed=replayed)
     assert left.suspects == (f"{37:040x}",)
-    assert world.tried == [0, 100, 37]
+    assert world.tried == [100, 37]
 
 
 def test_what_was_tried_here_counts_more_than_what_is_replayed() -> None:
