@@ -27,7 +27,7 @@ RECOMPILED_SECONDS = 30.0
 
 COMPILED_SECONDS = 600.0
 """To compile all kernels on two CPUs. Only the ratios matter: they decide how far from the middle of the range a cheap
-commit may be and still be tested. ``nox -s bench -- bisect`` measures all three (docs/speed.md)."""
+commit may be and still be tested. Measured on 2026-11-29 (docs/speed.md, Bisections)."""
 
 UNBUILDABLE_SECONDS = 100 * COMPILED_SECONDS
 """For a commit with the kernels of one that does not build: it tells nothing, so nearly any other is better."""
@@ -50,7 +50,7 @@ class Costs:
         """
         self._classes, self._programs = classes, programs or {}
         self._at_hand = set(at_hand)
-        self._cached = {programs for commit, programs in self._programs.items() if self._of(commit) & self._at_hand}
+        self._cached = {self._programs[commit] for commit in self._programs if self._of(commit) & self._at_hand}
         self._unbuildable: set[str] = set()
         self._lock = threading.Lock()
 

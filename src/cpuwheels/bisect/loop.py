@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from cpuwheels.source.history import History
 
 _PATIENCE = 3
-"""Verdicts in a row without a good one after which the good end is tested after all: a command that never succeeds is
-not to be found out at the end."""
+"""How many commits are tested without a good one among them before the good end is, after all: a command that never
+succeeds is not to be found out at the end."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +83,14 @@ def bisect(bisection: Bisection, state: State, replayed: Mapping[str, Verdict] |
                 next_step="more than one commit changes the verdict, or the command does not always give the same one: "
                 "bisect a smaller range, or make the command decide by more than one attempt",
             ) from error
-        wanted = search.next_probes(verdicts, cost=bisection.cost, count=bisection.at_once)
         if ends := _due_ends(bisection, keeper.state, verdicts, left):
             following = ends[bisection.at_once :][:1]
-            after = partial(tuple, following or wanted)
+            after = (
+                partial(tuple, following) if following else partial(search.next_probes, verdicts, cost=bisection.cost)
+            )
             _try_ends(ends[: bisection.at_once], keeper, after)
             continue
+        wanted = search.next_probes(verdicts, cost=bisection.cost, count=bisection.at_once)
         bisection.tell(left, wanted)
         if not wanted:
             return keeper.state, left

@@ -6,9 +6,7 @@ thousands of files, and ext4 is slow to make files shortly after many were remov
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import hashlib
 import os
 import re
 import shutil
@@ -23,10 +21,11 @@ from installer.destinations import SchemeDictionaryDestination
 from installer.exceptions import InstallerError
 from installer.records import Hash, RecordEntry, parse_record_file
 from installer.sources import WheelFile
+from installer.utils import copyfileobj_with_hashing
 
 from cpuwheels.core.errors import UnusableWheelError
 from cpuwheels.core.filesystem import storage_errors
-from cpuwheels.fetch.uv import site_packages
+from cpuwheels.fetch.uv import install_alone, site_packages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +36,25 @@ if TYPE_CHECKING:
 
 _INSTALLER = b"cpuwheels\n"
 _SHA256 = re.compile("[A-Za-z0-9_-]{43}")
+
+
+def install_one(wheel: Path, python: Path, log: Path, kept: Path | None) -> None:
+    """Install a wheel, without its requirements.
+
+    Args:
+        wheel: The wheel.
+        python: Interpreter of the environment.
+        log: uv's output.
+        kept: As in `install_linked`, where many wheels are tested in turn; nothing is kept without.
+
+    Raises:
+        CommandError: uv cannot install it.
+        UnusableWheelError: It cannot be linked.
+    """
+    if kept:
+        install_linked(wheel, python, kept)
+    else:
+        install_alone(wheel, python, log)
 
 
 def install_linked(wheel: Path, python: Path, kept: Path) -> None:
@@ -102,14 +120,12 @@ class _Member:
         """Write it; whoever else does so at the same time writes the same.
 
         Raises:
-            ValueError: It has not the content that RECORD says.
+            ValueError: Its content is not what RECORD says.
         """
-        fresh, digest = f"{target}.{threading.get_ident()}", hashlib.sha256()
+        fresh = f"{target}.{threading.get_ident()}"
         with self.archive.open(self.item) as stream, open(fresh, "wb") as file:  # noqa: PTH123
-            while chunk := stream.read(1 << 20):
-                digest.update(chunk)
-                file.write(chunk)
-        if (found := base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode()) != self.sha256:
+            found, _ = copyfileobj_with_hashing(cast("BinaryIO", stream), file, "sha256")
+        if found != self.sha256:
             raise ValueError(f"RECORD says sha256={self.sha256} of {self.item.filename}, which has {found}")
         os.chmod(fresh, 0o755 if self.is_executable else 0o644)  # noqa: PTH101
         os.replace(fresh, target)  # noqa: PTH105

@@ -9,9 +9,9 @@ from packaging.utils import parse_wheel_filename
 from cpuwheels.core.errors import BuildEnvironmentError, CommandError
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
 from cpuwheels.environment.bytecode import link_bytecode
-from cpuwheels.environment.linked_install import install_linked
+from cpuwheels.environment.linked_install import install_one
 from cpuwheels.environment.torch_install import offer_environment
-from cpuwheels.fetch.uv import install_alone, install_cached, run_uv, site_packages, uv_environment
+from cpuwheels.fetch.uv import install_cached, run_uv, site_packages, uv_environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +90,7 @@ def complete_environment(
         wheel: The wheel.
         folder: The venv; emptied first.
         logs: Folder for uv's output.
-        kept: As in `install_linked`, where many wheels are tested in turn; nothing is kept without.
+        kept: As in `install_one`.
         sdists: Whether requirements without a wheel are built from source.
 
     Returns:
@@ -106,10 +106,7 @@ def complete_environment(
     python = new_environment(environment, folder, logs)
     try:
         _install_torch_and_needs(environment, python, log)
-        if kept:
-            install_linked(wheel, python, kept)
-        else:
-            install_alone(wheel, python, log)
+        install_one(wheel, python, log, kept)
         required = [*_same_torch(environment, log), f"{name}=={version}"]
         install_cached(["--python", python, *form, *required], uv_environment(), log)
     except CommandError as error:

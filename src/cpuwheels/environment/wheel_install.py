@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.errors import BuildEnvironmentError, CommandError, UnusableWheelError
-from cpuwheels.environment.linked_install import install_linked
-from cpuwheels.fetch.uv import install_alone, install_cached, site_packages, uv_environment
+from cpuwheels.environment.linked_install import install_one
+from cpuwheels.fetch.uv import install_cached, site_packages, uv_environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ def install_wheel(
         python: Interpreter of a fresh environment with torch.
         lock: Requirements file with versions and hashes; None if what is needed is there.
         logs: Folder for uv's output.
-        kept: As in `install_linked`, where many wheels are tested in turn; nothing is kept without.
+        kept: As in `install_one`.
         options: More options of ``uv pip install`` for what the lock has.
 
     Returns:
@@ -64,10 +64,7 @@ def install_wheel(
     if lock:
         install_lock(python, lock, logs, options)
     try:
-        if kept:
-            install_linked(wheel, python, kept)
-        else:
-            install_alone(wheel, python, log)
+        install_one(wheel, python, log, kept)
     except CommandError as error:
         raise UnusableWheelError(
             f"{wheel.name} cannot be installed",

@@ -125,6 +125,6 @@ def kernel_classes(commits: Sequence[str], repository: Repository, store: Store)
     Raises:
         BisectError: git cannot tell what the commits hold.
     """
-    ways = [by_reads(reads) for reads in latest_reads(store, READS, Reads, 1)] or [None]
-    (classes,) = commit_fingerprints(repository, commits, ways)
+    reads = next(iter(latest_reads(store, READS, Reads, 1)), None)
+    (classes,) = commit_fingerprints(repository, commits, [by_reads(reads) if reads else None])
     return classes

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cpuwheels.kernels.depfile import Reads
     from cpuwheels.source.repository import Repository
 
-    Way = Callable[[Mapping[str, str]], str] | None
+    Way = Callable[[Mapping[str, str]], str]
 
 
 def by_reads(reads: Reads) -> Way:
@@ -35,7 +35,9 @@ def by_programs(files: Mapping[str, str]) -> str:
     return text_digest("\n".join(f"{name} {about}" for name, about in files.items() if not is_passive(name)))
 
 
-def commit_fingerprints(repository: Repository, commits: Sequence[str], ways: Sequence[Way]) -> list[dict[str, str]]:
+def commit_fingerprints(
+    repository: Repository, commits: Sequence[str], ways: Sequence[Way | None]
+) -> list[dict[str, str]]:
     """Return, for each way to tell, a digest for each commit; commits with the same digest are of one class.
 
     Args:
